@@ -36,9 +36,6 @@ type Options struct {
 	// Sockets are those that were handed over to weir. Gates take theirs. Default: there are none.
 	Sockets *skeleton.Sockets
 
-	// Unwatched keeps no past and nobody's name, so that an overview is empty. It is there to measure what they cost.
-	Unwatched bool
-
 	// HashMemory is how much memory, in KiB, the hash of a new password takes, of operators and of mail users. Default:
 	// that of login.Options. Tests, which take very many passwords, set less.
 	HashMemory int
@@ -146,8 +143,8 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.retreat, a.giveUp = context.WithCancel(context.Background())
 	a.current.Store(&generation{})
 	a.newSettings()
-	a.history = &history{clock: o.Clock, now: a.current.Load, app: a, over: o.Unwatched}
-	a.users = &userHistory{clock: o.Clock, read: a.standings, over: o.Unwatched,
+	a.history = &history{clock: o.Clock, now: a.current.Load, app: a}
+	a.users = &userHistory{clock: o.Clock, read: a.standings,
 		full: func() { a.metrics.BoundReached(boundPastUsers) }}
 	a.notices = &notices{app: a, lasting: map[condition]*lasting{}, turned: map[string]uint64{}}
 	var err error

@@ -65,9 +65,7 @@ func sameOptions(a, b config.Throttle) bool {
 // watchedLink is a link that remembers who is held back.
 func (a *App) watchedLink(name string, t weir.Throttle, onError policy.OnError) *policy.Link {
 	l := policy.NewLink(name, t, onError)
-	if !a.opts.Unwatched {
-		l.Watch = new(policy.Watch)
-	}
+	l.Watch = new(policy.Watch)
 	return l
 }
 

@@ -46,47 +46,51 @@ console: {listen: "off"}
 // Redis of its own on the same machine. Both read the same configuration, and the same client asks them the same in
 // turns: one descriptor that matches a rule and is within its limit.
 func envoyService(t *trial) (figures []figure) {
-	rounds, each := 9, 1500*time.Millisecond
-	if t.quick {
-		rounds, each = 1, 200*time.Millisecond
-	}
 	folder := t.folder()
 	rules := writeRules(folder, peers.Ratelimit)
 	peer, pids := t.startRatelimit(folder)
 	weir := t.startWeir(folder, fmt.Sprintf(envoyConfig, folder, rules))
-	for _, c := range []struct {
-		streams int
-		how     string
-		targets [2]string
-	}{
-		{1, "one request at a time on each", [2]string{"≥ 4 ×", "≤ 0.3 ×"}},
-		{8, "for comparison, 8 requests at a time on each", [2]string{"–", "–"}},
-	} {
-		var sides [2]*askers
-		for i, address := range []string{weir.address, peer} {
-			sides[i] = t.dialEnvoy(address, envoyConnections, c.streams, envoyKeys)
-			sides[i].run(each / 2)
+	for _, streams := range []int{1, 8} {
+		ours, theirs, busy := t.askBoth(weir, peer, pids, streams)
+		rate, late := ours.rate/theirs.rate, ours.p99/theirs.p99
+		values := []value{beside(rate, "%.2f ×"), beside(late, "%.2f ×")}
+		if streams == 1 {
+			values = []value{least(4, rate, "%.2f ×"), most(0.3, late, "%.2f ×")}
 		}
-		all, busy := quietRounds(rounds, time.Minute, append(pids, weir.Pid), func() (round []float64) {
-			for _, side := range sides {
-				rate, p99 := side.run(each)
-				round = append(round, rate, p99.Seconds()*1000)
-			}
-			return round
-		})
-		got := medians(all) // our rate and p99 in milliseconds, and theirs
-		rate, late := got[0]/got[2], got[1]/got[3]
-		what := fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, against envoyproxy/ratelimit "+
-			"with Redis: ", envoyConnections, envoyKeys, c.how)
+		what := envoyAsked(streams) + ", against envoyproxy/ratelimit with Redis: "
 		figures = append(figures,
-			figure{what + "requests/s", c.targets[0],
-				fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s", rate, got[0], got[2], busy), rate >= 4 ||
-					c.streams > 1},
-			figure{what + "p99", c.targets[1],
-				fmt.Sprintf("%.2f × (%.2f ms against %.2f ms)%s", late, got[1], got[3], busy), late <= 0.3 ||
-					c.streams > 1})
+			figure{what + "requests/s", values[:1], fmt.Sprintf("%.0f/s against %.0f/s%s", ours.rate, theirs.rate, busy)},
+			figure{what + "p99", values[1:], fmt.Sprintf("%.2f ms against %.2f ms%s", ours.p99, theirs.p99, busy)})
 	}
 	return figures
+}
+
+// envoyAsked says how a rate limit service is asked.
+func envoyAsked(streams int) string {
+	return fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, requests at a time on each: %d",
+		envoyConnections, envoyKeys, streams)
+}
+
+// A served is what a rate limit service does in a second, and how late, in milliseconds.
+type served struct{ rate, p99 float64 }
+
+// askBoth asks a weir and its peer in turns.
+func (t *trial) askBoth(weir *running, peer string, pids []int, streams int) (ours, theirs served, busy string) {
+	each := pick[time.Duration](t, 1500, 200) * time.Millisecond
+	var sides [2]*askers
+	for i, address := range []string{weir.address, peer} {
+		sides[i] = t.dialEnvoy(address, envoyConnections, streams, envoyKeys)
+		sides[i].run(each / 2)
+	}
+	all, busy := quietRounds(pick(t, 9, 1), time.Minute, append(pids, weir.Pid), func() (round []float64) {
+		for _, side := range sides {
+			rate, p99 := side.run(each)
+			round = append(round, rate, p99.Seconds()*1000)
+		}
+		return round
+	})
+	got := medians(all)
+	return served{got[0], got[1]}, served{got[2], got[3]}, busy
 }
 
 // startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. More arguments are for

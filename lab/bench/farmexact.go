@@ -78,10 +78,7 @@ func (l *serviceLog) of(account string) int {
 // neverOver is Q4: six processes, one account, and six times its limit at once.
 func neverOver(t *trial) (figures []figure) {
 	const nodes = 6
-	runs, limit := 5, 1000
-	if t.quick {
-		runs, limit = 1, 200
-	}
+	runs, limit := pick(t, 5, 1), pick(t, 1000, 200)
 	service := &serviceLog{seen: map[string]int{}}
 	upstream, stop, err := machine.Serve(service)
 	check(err)
@@ -112,7 +109,7 @@ func neverOver(t *trial) (figures []figure) {
 		}
 		figures = append(figures, figure{fmt.Sprintf("farm of %d processes, farm: exact, one account, limit %d, %d requests "+
 			"at once, %s: over the limit / used of it, as the service saw it, worst of %d", nodes, limit, 6*limit, c.how, runs),
-			"0 / ≥ 99 %", fmt.Sprintf("%d / %.1f %%", max(0, over), 100*min(1, used)), over <= 0 && used >= 0.99})
+			[]value{none(max(0, over)), least(99, 100*min(1, used), "%.1f %%")}, ""})
 	}
 	return figures
 }

@@ -52,10 +52,7 @@ log: {access: "off"}
 
 // exactGate asks both over HTTP, as Q2 does.
 func exactGate(t *trial) []figure {
-	rounds, each := 9, 3*time.Second
-	if t.quick {
-		rounds, each = 1, time.Second
-	}
+	rounds, each := pick(t, 9, 1), pick[time.Duration](t, 3, 1)*time.Second
 	ctx, wrk, folder := t.context(), program("wrk"), t.folder()
 	service := t.startNginx(folder, "service", peers.NginxService, "")
 	counters, engine := t.startRedis()
@@ -77,9 +74,9 @@ func exactGate(t *trial) []figure {
 	play() // connections and memory
 	all, busy := quietRounds(rounds, 2*time.Minute, pids, play)
 	rate := medians(all)
-	ratio, failed := rate[0]/rate[1], failedCallsOf(nodes[0])
-	return []figure{{"proxied requests/s, 64 connections, one account, farm: exact against farm: local", "≥ 0.9 ×",
-		fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s%s", ratio, rate[0], rate[1], failed, busy), ratio >= 0.9 && failed == ""}}
+	answers(nodes[0])
+	return []figure{{"proxied requests/s, 64 connections, one account, farm: exact against farm: local",
+		[]value{least(0.9, rate[0]/rate[1], "%.2f ×")}, fmt.Sprintf("%.0f/s against %.0f/s%s", rate[0], rate[1], busy)}}
 }
 
 // A borrowing is a quota in this process that counts in an engine.
@@ -155,61 +152,54 @@ func decideAll(q *quota.Quota, accounts []string, d time.Duration) float64 {
 // exactDecisions makes decisions in this process.
 func exactDecisions(t *trial) (figures []figure) {
 	// Rounds are short and many, because the machine's own speed changes within seconds.
-	rounds, each, before := 25, time.Second, 500*time.Millisecond
-	if t.quick {
-		rounds, each, before = 1, 200*time.Millisecond, 50*time.Millisecond
-	}
+	rounds, each := pick(t, 25, 1), pick[time.Duration](t, 1000, 200)*time.Millisecond
 	counters, engine := t.startRedis()
 	policy := func(name string, mode quota.Farm) quota.Policy {
 		return quota.Policy{Name: name, Limit: quota.Count(1_000_000_000), Period: weir.Period{Length: time.Hour},
 			Farm: mode}
 	}
-	for _, c := range []struct {
-		accounts int
-		target   string
-	}{{1, "≥ 0.9 ×"}, {100, "≥ 0.9 ×"}, {10_000, "–"}} {
-		names := make([]string, c.accounts)
+	for _, accounts := range []int{1, 100, 10_000} {
+		names := make([]string, accounts)
 		for i := range names {
 			names[i] = fmt.Sprintf("account-%06d", i)
 		}
-		exact := t.borrow(counters, policy(fmt.Sprintf("of-%d", c.accounts), quota.FarmExact))
+		exact := t.borrow(counters, policy(fmt.Sprintf("of-%d", accounts), quota.FarmExact))
 		local := try(quota.New(quota.Options{Policies: []quota.Policy{policy("local", quota.FarmLocal)}}))
 		all, busy := quietRounds(rounds, 2*time.Minute, []int{engine.Pid}, func() (round []float64) {
 			for _, q := range []*quota.Quota{exact.Quota, local} {
-				decideAll(q, names, before) // what lay idle meanwhile went back
+				decideAll(q, names, each/2) // what lay idle meanwhile went back
 				round = append(round, decideAll(q, names, each))
 			}
 			return round
 		})
 		got := medians(all)
-		ratio, failed := got[0]/got[1], failedCalls(exact.guard.Stats().Calls, exact.guard.Stats().Failures)
-		what := fmt.Sprintf("quota, decisions/s, %d at a time, accounts: %d in turns, window fixed, farm: exact against "+
-			"farm: local", deciders, c.accounts)
-		if c.target == "–" {
-			what = "for comparison, " + what
+		ratio := beside(got[0]/got[1], "%.2f ×")
+		if accounts <= 100 {
+			ratio = least(0.9, got[0]/got[1], "%.2f ×")
 		}
-		figures = append(figures, figure{what, c.target, fmt.Sprintf("%.2f × (%.0f/s against %.0f/s)%s%s", ratio, got[0],
-			got[1], failed, busy), ratio >= 0.9 && failed == "" || c.target == "–"})
+		enough(exact.guard.Stats().Calls, exact.guard.Stats().Failures)
+		figures = append(figures, figure{fmt.Sprintf("quota, decisions/s, %d at a time, accounts: %d in turns, window fixed, "+
+			"farm: exact against farm: local", deciders, accounts), []value{ratio},
+			fmt.Sprintf("%.0f/s against %.0f/s%s", got[0], got[1], busy)})
 	}
 	return figures
 }
 
-// failedCalls says how many calls to an engine failed, where that is more than one in a hundred. The figure beside it
-// is too good then: nobody asks an engine that is lost.
-func failedCalls(calls, failed uint64) string {
-	if 100*failed <= calls {
-		return ""
+// enough fails where more than one in a hundred calls to an engine failed. The figure would be too good: nobody asks an
+// engine that is lost.
+func enough(calls, failed uint64) {
+	if 100*failed > calls {
+		check(fmt.Errorf("%.1f %% of the calls to the engine failed", 100*float64(failed)/float64(calls)))
 	}
-	return fmt.Sprintf(", %.1f %% of the calls to the engine failed", 100*float64(failed)/float64(calls))
 }
 
-// failedCallsOf is failedCalls of a node.
-func failedCallsOf(r *running) string {
+// answers fails where the engine of a node did not answer it.
+func answers(r *running) {
 	s := try(r.control.Status(context.Background()))
 	if s.Farm == nil || s.Farm.Counters == nil {
 		check(errors.New("the node tells nothing of its engine"))
 	}
-	return failedCalls(s.Farm.Counters.Calls, s.Farm.Counters.Failures)
+	enough(s.Farm.Counters.Calls, s.Farm.Counters.Failures)
 }
 
 // exactEnvoyConfig counts what its peer is asked, in the peer's Redis, with a question for each decision.
@@ -226,42 +216,21 @@ console: {listen: "off"}
 
 // exactEnvoy asks both as Envoy does. Both reach the Redis by a socket of the machine.
 func exactEnvoy(t *trial) (figures []figure) {
-	rounds, each := 9, 1500*time.Millisecond
-	if t.quick {
-		rounds, each = 1, 200*time.Millisecond
-	}
 	folder := t.folder()
 	_ = writeRules(folder, peers.Ratelimit)
 	peer, pids := t.startRatelimit(folder)
 	counters := filepath.Join(folder, "redis.sock")
 	node := t.startWeir(folder, fmt.Sprintf(exactEnvoyConfig, folder, try(machine.FreeAddress("127.0.0.1")), counters))
-	for _, c := range []struct {
-		streams int
-		how     string
-		target  string
-	}{
-		{1, "one request at a time on each", "≥ 1.7 ×"},
-		{8, "for comparison, 8 requests at a time on each", "–"},
-	} {
-		var sides []*askers
-		for _, address := range []string{node.address, peer} {
-			side := t.dialEnvoy(address, envoyConnections, c.streams, envoyKeys)
-			side.run(each / 2)
-			sides = append(sides, side)
+	for _, streams := range []int{1, 8} {
+		ours, theirs, busy := t.askBoth(node, peer, pids, streams)
+		answers(node)
+		ratio := beside(ours.rate/theirs.rate, "%.2f ×")
+		if streams == 1 {
+			ratio = least(1.7, ours.rate/theirs.rate, "%.2f ×")
 		}
-		all, busy := quietRounds(rounds, time.Minute, append(pids, node.Pid), func() (round []float64) {
-			for _, side := range sides {
-				rate, p99 := side.run(each)
-				round = append(round, rate, p99.Seconds()*1000)
-			}
-			return round
-		})
-		got := medians(all) // our rate and p99 in milliseconds, and theirs
-		ratio, failed := got[0]/got[2], failedCallsOf(node)
-		figures = append(figures, figure{fmt.Sprintf("Envoy's rate limit service, %d connections, %d keys, %s, farm: exact "+
-			"with ahead: 0 against envoyproxy/ratelimit in the same Redis: requests/s", envoyConnections, envoyKeys, c.how),
-			c.target, fmt.Sprintf("%.2f × (%.0f/s against %.0f/s; p99 %.2f ms against %.2f ms)%s%s", ratio, got[0],
-				got[2], got[1], got[3], failed, busy), ratio >= 1.7 && failed == "" || c.target == "–"})
+		figures = append(figures, figure{envoyAsked(streams) + ", farm: exact with ahead: 0 against envoyproxy/ratelimit in " +
+			"the same Redis: requests/s", []value{ratio}, fmt.Sprintf("%.0f/s against %.0f/s; p99 %.2f ms against %.2f ms%s",
+			ours.rate, theirs.rate, ours.p99, theirs.p99, busy)})
 	}
 	return figures
 }

@@ -50,7 +50,7 @@ func farmScale(t *trial) (figures []figure) {
 	for i := range f.accounts {
 		f.names = append(f.names, fmt.Sprintf("account-%06d", i))
 	}
-	row := func(what, got string) { figures = append(figures, figure{what, "–", got, true}) }
+	row := func(what, got string) { figures = append(figures, figure{what, []value{{text: got}}, ""}) }
 	last := counts[len(counts)-1]
 	each := map[int]float64{} // microseconds of a decision, by the number of nodes
 	for _, nodes := range counts {

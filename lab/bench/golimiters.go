@@ -32,11 +32,10 @@ func goLimiters(t *trial) (figures []figure) {
 	program := filepath.Join(temp, "golimiters")
 	output(inside("build", "-buildvcs=false", "-o", program, "."))
 	args := []string{"-json"}
-	rounds := 25
 	if t.quick {
-		args, rounds = append(args, "-events", "20000", "-keys", "10000"), 1
+		args = append(args, "-events", "20000", "-keys", "10000")
 	}
-	args = append(args, "-rounds", fmt.Sprint(rounds))
+	args = append(args, "-rounds", pick(t, "25", "1"))
 	var measured []struct {
 		Case, Side    string
 		Nanos, Allocs float64
@@ -54,8 +53,8 @@ func goLimiters(t *trial) (figures []figure) {
 		of[m.Case] += fmt.Sprintf("%s %.2f M/s, %.0f", m.Side, 1e3/m.Nanos, m.Allocs)
 	}
 	for _, c := range cases {
-		figures = append(figures, figure{"for comparison, limiters for Go programs, " + c + ": decisions/s, allocations",
-			"–", of[c], true})
+		figures = append(figures, figure{"limiters for Go programs, " + c + ": decisions/s, allocations",
+			[]value{{text: of[c]}}, ""})
 	}
 	return figures
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"io/fs"
-	"strconv"
 	"strings"
 	"time"
 
@@ -21,10 +20,7 @@ import (
 func inKernel(t *trial) (figures []figure) {
 	const sources = 1 << 20
 	// long enough that what others left in the caches matters little
-	slice, rounds := uint32(1_000_000), 11
-	if t.quick {
-		slice, rounds = 10_000, 1
-	}
+	slice, rounds := pick(t, uint32(1_000_000), 10_000), pick(t, 11, 1)
 	syn := synPacket()
 	var runs []func([]byte, uint32) (time.Duration, error)
 	for _, burst := range []uint64{1_000_000, 1} { // within the limit, over it
@@ -57,12 +53,9 @@ func inKernel(t *trial) (figures []figure) {
 	for i := range tables {
 		for j, what := range []string{"grant", "drop"} {
 			ours, theirs := times[2+2*i+j], times[j]
-			ratio, least := theirs.Seconds()/ours.Seconds(), []float64{8, 6}[j]
-			figures = append(figures,
-				figure{fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
-					fmt.Sprintf("≥ %g ×", least),
-					fmt.Sprintf("%.1f × (%d / %d ns)", ratio, theirs.Nanoseconds(), ours.Nanoseconds()),
-					ratio >= least})
+			figures = append(figures, figure{fmt.Sprintf("XDP %s, 1 M sources, table of %s: LRU hash / ours", what, sizes[i]),
+				[]value{least([]float64{8, 6}[j], theirs.Seconds()/ours.Seconds(), "%.1f ×")},
+				fmt.Sprintf("%d / %d ns", theirs.Nanoseconds(), ours.Nanoseconds())})
 		}
 	}
 	return figures
@@ -70,75 +63,30 @@ func inKernel(t *trial) (figures []figure) {
 
 // sameAnswers is B7: the test that gives a million packets to the kernel's program and to the Go code.
 func sameAnswers(t *trial) []figure {
-	out, err := t.goTest("./gate/xdpgate", "-run", "^TestSameAnswers$", "-v")
-	got := "0"
+	out, err := t.goTest("./gate/xdpgate", "-run", "^TestSameAnswers$", "-v", pick(t, "-short=false", "-short"))
+	got := value{"0", "0 of 10⁶", true}
 	if err != nil {
-		got = "they differ"
+		got.text, got.met = "they differ", false
 	} else if strings.Contains(out, "--- SKIP") {
 		check(fmt.Errorf("%w: %s", fs.ErrPermission, out))
 	}
-	return []figure{{"the kernel and Go asked about the same packets: answers that differ", "0 of 10⁶", got,
-		err == nil}}
+	return []figure{{"the kernel and Go asked about the same packets: answers that differ", []value{got}, ""}}
 }
 
 // peopleUnderSYNs is B9: people connect while SYNs of few networks come at a fixed rate, with the limiter in shadow and
 // enforced. The networks are namespaces, which only tests make, so the benchmark of gate/xdpgate plays it.
 func peopleUnderSYNs(t *trial) (figures []figure) {
-	out, err := t.goTest("./gate/xdpgate", "-run", "^$", "-bench", "^BenchmarkPeople$", "-benchtime", "1x")
-	if err != nil {
-		check(fmt.Errorf("%w: %s", err, out))
-	}
-	rounds := peopleRounds(out)
-	if len(rounds) == 0 {
-		check(fmt.Errorf("%w: %s", fs.ErrPermission, out)) // it was skipped
-	}
-	share := func(r peopleRound) string {
-		if _, some := r["p95-ms"]; !some {
-			return fmt.Sprintf("%.0f %%", r["connected-%"])
-		}
-		return fmt.Sprintf("%.0f %% (p95 %.1f ms)", r["connected-%"], r["p95-ms"])
-	}
+	rounds := t.benchmark("./gate/xdpgate", "People", "1x")
 	for _, cookies := range []string{"off", "on"} {
-		shadow, enforced := rounds["cookies="+cookies+"/shadow"], rounds["cookies="+cookies+"/enforce"]
-		if shadow == nil || enforced == nil {
-			check(fmt.Errorf("the benchmark is not complete: %s", out))
-		}
+		shadow, enforced := rounds.of("People/cookies="+cookies+"/shadow"), rounds.of("People/cookies="+cookies+"/enforce")
 		figures = append(figures,
 			figure{fmt.Sprintf("people who connect under 20,000 SYNs/s of 40 networks, each limited to 10/min, SYN "+
-				"cookies %s: in shadow / enforced", cookies), "100 % enforced", share(shadow) + " / " + share(enforced),
-				enforced["connected-%"] == 100},
-			figure{fmt.Sprintf("… for comparison, a SYN sent and taken, cookies %s: in shadow / enforced", cookies),
-				"–",
-				fmt.Sprintf("%.1f × (%.1f / %.1f µs)", shadow["ns/SYN"]/enforced["ns/SYN"], shadow["ns/SYN"]/1000,
-					enforced["ns/SYN"]/1000), true})
+				"cookies %s: in shadow / enforced", cookies),
+				[]value{beside(shadow["connected-%"], "%.0f %%"), least(100, enforced["connected-%"], "%.0f %% enforced")},
+				fmt.Sprintf("p95 %.1f ms / %.1f ms", shadow["p95-ms"], enforced["p95-ms"])},
+			figure{fmt.Sprintf("… a SYN sent and taken, cookies %s: in shadow / enforced", cookies),
+				[]value{beside(shadow["ns/SYN"]/enforced["ns/SYN"], "%.1f ×")},
+				fmt.Sprintf("%.1f / %.1f µs", shadow["ns/SYN"]/1000, enforced["ns/SYN"]/1000)})
 	}
 	return figures
-}
-
-// A peopleRound is the result of one part of the benchmark, by unit.
-type peopleRound map[string]float64
-
-func peopleRounds(out string) map[string]peopleRound {
-	all := map[string]peopleRound{}
-	for line := range strings.Lines(out) {
-		fields := strings.Fields(line)
-		if len(fields) < 2 {
-			continue
-		}
-		name, ours := strings.CutPrefix(fields[0], "BenchmarkPeople/")
-		if !ours {
-			continue
-		}
-		if at := strings.LastIndexByte(name, '-'); at >= 0 { // the number of processors
-			name = name[:at]
-		}
-		round := peopleRound{}
-		for i := 2; i+1 < len(fields); i += 2 {
-			if value, err := strconv.ParseFloat(fields[i], 64); err == nil {
-				round[fields[i+1]] = value
-			}
-		}
-		all[name] = round
-	}
-	return all
 }

@@ -46,16 +46,13 @@ log: {level: error}
 // and a mail that arrives twice must be in the audit log. A kill does not empty the page cache: so a trace shows that
 // nothing is acknowledged before it is on the disk, and logs that end in the middle of a record are opened.
 func killing(t *trial) []figure {
-	kills, traced := 50, 40
-	if t.quick {
-		kills, traced = 2, 10
-	}
+	kills, traced := pick(t, 200, 2), pick(t, 40, 10)
 	folder := t.folderOnDisk()
 	binary := buildWeir(folder)
 	k := t.kill(binary, folder, kills)
 	var figures []figure
 	add := func(what string, wrong []string) {
-		figures = append(figures, figure{what, "0", fmt.Sprint(len(wrong)), len(wrong) == 0})
+		figures = append(figures, figure{what, []value{none(len(wrong))}, ""})
 		for _, one := range wrong[:min(len(wrong), 10)] {
 			fmt.Fprintln(os.Stderr, "M2:", one)
 		}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,8 +19,8 @@ func virusTable(*trial) (figures []figure) {
 		figures = append(figures,
 			figure{fmt.Sprintf("virus of %.0f mails a minute, each to somebody new: passed / stopped after, in the "+
 				"worst phase", row.Rate),
-				fmt.Sprintf("≤ %d / ≤ %.1f s", row.ReferencePassed[1], row.ReferenceStopped[1]+60/row.Rate),
-				fmt.Sprintf("%d / %.1f s", worst.Passed, worst.StoppedAfter), row.Kept})
+				[]value{most(float64(row.ReferencePassed[1]), float64(worst.Passed), "%.0f"),
+					most(row.ReferenceStopped[1]+60/row.Rate, worst.StoppedAfter, "%.1f s")}, ""})
 	}
 	return figures
 }
@@ -35,14 +34,13 @@ func mailLog(*trial) (figures []figure) {
 		figures = realLog(filepath.Join(folder, "mail-eu.csv"))
 	}
 	out, err := exec.Command("go", "test", "-count=1", "-run", "^TestGeneratedLog$", "./lab/simulate").CombinedOutput()
-	same := "the same"
+	same := value{"the same", "the same", err == nil}
 	if err != nil {
-		same = "others"
+		same.text = "others"
 		fmt.Fprintf(os.Stderr, "M5: %s", out)
 	}
 	return append(figures,
-		figure{"a mail log that is made up: mails delayed, stops and delays against those written down", "the same",
-			same, err == nil})
+		figure{"a mail log that is made up: mails delayed, stops and delays against those written down", []value{same}, ""})
 }
 
 // realLog replays a log, as weir simulate mail does.
@@ -58,15 +56,13 @@ func realLog(path string) (figures []figure) {
 	}
 	for i, want := range []struct {
 		delayed float64 // percent of the mails, by the reference model
-		stops   int
+		stops   float64
 	}{{4.80, 39}, {2.96, 38}, {1.69, 36}} {
 		got := r.Study().Sweeps[0].Points[i]
 		figures = append(figures,
 			figure{fmt.Sprintf("real mail log, %d mails, working set %s: mails delayed, stops", got.Mails, got.Value),
-				fmt.Sprintf("%.2f %% ± 0.1, %d ± 1", want.delayed, want.stops),
-				fmt.Sprintf("%.2f %%, %d", 100*got.DelayedShare, got.Stops),
-				math.Abs(100*got.DelayedShare-want.delayed) <= 0.1 && got.Stops >= want.stops-1 &&
-					got.Stops <= want.stops+1})
+				[]value{within(want.delayed-0.1, want.delayed+0.1, 100*got.DelayedShare, "%.2f %%"),
+					within(want.stops-1, want.stops+1, float64(got.Stops), "%.0f stops")}, ""})
 	}
 	return figures
 }

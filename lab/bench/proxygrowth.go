@@ -29,15 +29,13 @@ func growing(t *trial) (figures []figure) {
 	binary := buildWeir(t.folder())
 	for _, g := range []*growth{t.withConnections(binary), t.withAccounts(service, binary),
 		t.withThrottles(service, binary), t.withWaiting(service, binary)} {
-		if t.write && !t.quick {
-			check(os.WriteFile("lab/bench/"+g.file, []byte(g.csv()), 0o644))
-		}
+		t.points(g.file, g.csv())
 		first, last := g.rows[0], g.rows[len(g.rows)-1]
 		for i, side := range g.sides {
 			name, unit, _ := strings.Cut(side, "_")
-			figures = append(figures, figure{fmt.Sprintf("growth with %s: %s", g.with, name), "–",
-				fmt.Sprintf("%s with %.0f, %s with %.0f", grown(first[i+1], unit), first[0], grown(last[i+1], unit),
-					last[0]), true})
+			figures = append(figures, figure{fmt.Sprintf("growth with %s: %s", g.with, name), []value{{
+				text: fmt.Sprintf("%s with %.0f, %s with %.0f", grown(first[i+1], unit), first[0], grown(last[i+1], unit),
+					last[0])}}, ""})
 		}
 	}
 	return figures

@@ -28,14 +28,14 @@ type traffic struct {
 }
 
 var loads = []traffic{
-	{what: "proxied requests/s with one policy, 64 connections, small bodies", path: "/", connections: 64, least: 0.9},
-	{what: "… 512 connections", path: "/", connections: 512, least: 1},
+	{what: "proxied requests/s with one policy, 64 connections, small bodies", path: "/", connections: 64, least: 0.85},
+	{what: "… 512 connections", path: "/", connections: 512, least: 0.85},
 	{what: "refused requests/s, 64 connections", connections: 64, refused: true, least: 0.9},
 	{what: "TLS with keep-alive, 64 connections, small bodies: requests/s", path: "/", connections: 64, tls: true,
 		least: 1},
 	{what: "HTTP/2 over TLS, 16 connections, 8 streams at a time on each, small bodies: requests/s", path: "/",
-		connections: 16, streams: 8, tls: true, least: 0.5},
-	{what: "bodies of 1 MiB, 64 connections: requests/s", path: "/large", connections: 64, least: 1},
+		connections: 16, streams: 8, tls: true, least: 0.9},
+	{what: "bodies of 1 MiB, 64 connections: requests/s", path: "/large", connections: 64, least: 1.3},
 }
 
 // proxied is Q2: how many requests a second go through a proxy with one limit, how many it refuses, what a request
@@ -43,10 +43,7 @@ var loads = []traffic{
 // HAProxy with a stick table, and net/http/httputil's ReverseProxy, which knows no limits, stand in front of the same
 // service and are asked in turns by the same client: wrk, h2load, and callers at a constant rate.
 func proxied(t *trial) (figures []figure) {
-	rounds, each := 5, 3*time.Second
-	if t.quick {
-		rounds, each = 1, 250*time.Millisecond
-	}
+	rounds, each := pick(t, 5, 1), pick[time.Duration](t, 3000, 250)*time.Millisecond
 	folder := t.folder()
 	client := newClient(t.context(), each)
 	service, pids, proxies := t.startProxies(folder, buildWeir(folder))
@@ -67,20 +64,18 @@ func proxied(t *trial) (figures []figure) {
 		return medianOf(all, func(round [][]score) score { return round[load][by] })
 	}
 	compare := func(what string, ours, theirs score, target float64) figure {
-		f := figure{what: what, target: "–", met: true}
-		ratio := ours.rate / theirs.rate
-		f.got = fmt.Sprintf("%.2f × (%.0f/s against %.0f/s; %.1f µs of a processor for each against %.1f µs)%s", ratio,
-			ours.rate, theirs.rate, ours.cost(), theirs.cost(), busy)
+		ratio := beside(ours.rate/theirs.rate, "%.2f ×")
 		if target > 0 {
-			f.target, f.met = fmt.Sprintf("≥ %.1f ×", target), ratio >= target
+			ratio = least(target, ours.rate/theirs.rate, "%.2f ×")
 		}
-		return f
+		return figure{what, []value{ratio}, fmt.Sprintf("%.0f/s against %.0f/s; %.1f µs of a processor for each against "+
+			"%.1f µs%s", ours.rate, theirs.rate, ours.cost(), theirs.cost(), busy)}
 	}
 	for i, l := range loads {
 		nginx, ours := middle(i, byNginx), middle(i, byWeir)
 		figures = append(figures,
 			compare(l.what+", against nginx limit_req + proxy_pass (2 workers)", ours, nginx, l.least),
-			compare("… for comparison, HAProxy with a stick table (2 threads) against nginx", middle(i, byHAProxy), nginx, 0))
+			compare("… HAProxy with a stick table (2 threads) against nginx", middle(i, byHAProxy), nginx, 0))
 		if i == 0 {
 			figures = append(figures, compare("… weir against httputil.ReverseProxy without limits", ours,
 				middle(i, len(proxies)), 3))

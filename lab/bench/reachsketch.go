@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"weir/throttle/reach"
 )
@@ -43,11 +42,9 @@ func sketchSize(*trial) (figures []figure) {
 			sketch.Add(key)
 		}
 		stored := try(without.AppendBinary(nil))
-		limit := []int{128, 4096, 4096}[i]
-		figures = append(figures,
-			figure{fmt.Sprintf("a user with %d recipients: bytes of the sketch in memory, of all that is stored", n),
-				fmt.Sprintf("≤ %d", limit), fmt.Sprintf("%d, %d", sketch.Bytes(), len(stored)),
-				sketch.Bytes() <= limit && len(stored) <= limit})
+		limit := []float64{128, 4096, 4096}[i]
+		figures = append(figures, figure{fmt.Sprintf("a user with %d recipients: sketch in memory, all that is stored", n),
+			[]value{most(limit, float64(sketch.Bytes()), "%.0f bytes"), most(limit, float64(len(stored)), "%.0f bytes")}, ""})
 		if n < 1000 { // the target is a share of what is many
 			continue
 		}
@@ -62,21 +59,16 @@ func sketchSize(*trial) (figures []figure) {
 		for _, key := range keys[:10_000] {
 			lost += with.Judge(contacts(true), nil, when, []uint64{key}, nil).New
 		}
-		share := float64(wrong) / float64(tries)
 		figures = append(figures,
 			figure{"… and the set of them on top: bytes each, strangers taken for known, known taken for strangers",
-				"≤ 1.5, ≤ 1 %, 0", fmt.Sprintf("%.2f, %.2f %%, %d", each, 100*share, lost), each <= 1.5 &&
-					share <= 0.01 && lost == 0})
+				[]value{most(1.5, each, "%.2f"), most(1, 100*float64(wrong)/float64(tries), "%.2f %%"), none(lost)}, ""})
 	}
 	return figures
 }
 
 // sketchError is R2: by how much the count is wrong, over a hundred users.
 func sketchError(t *trial) (figures []figure) {
-	users := 100
-	if t.quick {
-		users = 3
-	}
+	users := pick(t, 100, 3)
 	for i, n := range sizes {
 		var squares, merged float64
 		for seed := range users {
@@ -95,21 +87,18 @@ func sketchError(t *trial) (figures []figure) {
 			squares += math.Pow(all.Count()/float64(n)-1, 2)
 			merged += math.Pow(half.Count()/float64(n)-1, 2)
 		}
-		limit, target := []float64{0, 0.025, 0.025}[i], []string{"exact", "≤ 2.5 %", "≤ 2.5 %"}[i]
-		one, two := math.Sqrt(squares/float64(users)), math.Sqrt(merged/float64(users))
+		limit := []float64{0, 2.5, 2.5}[i]
+		percent := func(squares float64) value { return most(limit, 100*math.Sqrt(squares/float64(users)), "%.2f %%") }
 		figures = append(figures,
-			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users / of two halves merged", n,
-				users), target, fmt.Sprintf("%.2f %% / %.2f %%", 100*one, 100*two), one <= limit && two <= limit})
+			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users, and of two halves merged", n,
+				users), []value{percent(squares), percent(merged)}, ""})
 	}
 	return figures
 }
 
 // sketchDecision is R3: how long a decision takes for each recipient.
 func sketchDecision(t *trial) (figures []figure) {
-	rounds, runs := 7, 200_000
-	if t.quick {
-		rounds, runs = 1, 1000
-	}
+	rounds, runs := pick(t, 7, 1), pick(t, 200_000, 1000)
 	var p reach.Population
 	for _, c := range []struct {
 		what  string
@@ -136,10 +125,8 @@ func sketchDecision(t *trial) (figures []figure) {
 				judge(i)
 			}
 		})
-		each := times[0] / time.Duration(runs)
-		figures = append(figures, figure{fmt.Sprintf("decision per recipient, user with %s: time, allocations%s",
-			c.what, busy), "≤ 300 ns, 0",
-			fmt.Sprintf("%d ns, %.0f", each.Nanoseconds(), allocs), each <= 300 && allocs == 0})
+		figures = append(figures, figure{"decision per recipient, user with " + c.what + ": time, allocations",
+			[]value{most(300, each(times[0], runs), "%.0f ns"), none(int(allocs))}, busy})
 	}
 	return figures
 }

@@ -5,103 +5,91 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 
 	"weir/lab/machine"
+	"weir/throttle/stamp"
 )
 
-// A result is a line of the table.
-type result struct {
-	id string
-	figure
-}
+const (
+	resultsFile = "lab/bench/RESULTS.md"
+	resultsHead = `# Results
 
-func (r result) verdict() string {
-	if r.met {
-		return "yes"
-	}
-	return "**no**"
-}
+Made by ` + "`go run ./lab/bench -write`" + `: do not edit. Each line says with which command and at which commit it was measured, the last of them
+on %s. Both sides of a comparison run on the same machine, interleaved, and the figure is the
+ratio of the medians over the rounds: only ratios are worth comparing between machines.
 
-func (r result) line() string {
-	return fmt.Sprintf("| %s | %s | %s | %s | %s |\n", r.id, r.what, r.target, r.got, r.verdict())
-}
-
-const resultsFile = "lab/bench/RESULTS.md"
-
-const resultsHead = `# Results
-
-Made by ` + "`go run ./lab/bench -write`" +
-	` on %s. Each comparison runs both sides in the same process or on the same machine,
-interleaved, and gives the ratio of the medians over the rounds; only ratios are worth comparing between machines.
-
-` + tableHead
-
-const tableHead = `| # | measure | target | figure | met |
-|---|---|---|---|---|
+| # | measure | target | figure | met | command | commit |
+|---|---|---|---|---|---|---|
 `
+)
 
-// writeResults writes a whole table, or the lines of some rows into the one that there is.
-func writeResults(results []result, whole bool) error {
-	page := fmt.Sprintf(resultsHead, machine.Describe())
-	if !whole {
-		text, err := os.ReadFile(resultsFile)
-		if err != nil {
-			return err
-		}
-		page = string(text)
+// lines are the lines of the table that a row makes.
+func lines(id string, a stamp.Algorithm, commit string, figures []figure) (all []string) {
+	for _, f := range figures {
+		all = append(all, fmt.Sprintf("| %s | %s | %s | %s | %s | %s | %s |", id, f.what, f.target(), f.got(), f.verdict(),
+			command(id, a), commit))
 	}
-	page, err := mergeResults(page, results)
+	return all
+}
+
+// command is what measures a row again.
+func command(id string, a stamp.Algorithm) string {
+	more := ""
+	if a != stamp.SHA256K {
+		more = fmt.Sprint(" -algorithm ", a)
+	}
+	return fmt.Sprintf("`go run ./lab/bench -only %s%s`", id, more)
+}
+
+// commit names what is measured.
+func commit() string {
+	out, err := exec.Command("git", "describe", "--always", "--dirty", "--abbrev=8", "--exclude=*").Output()
 	if err != nil {
-		return fmt.Errorf("%s: %w", resultsFile, err)
+		return "–"
 	}
-	return os.WriteFile(resultsFile, []byte(page), 0o644)
+	return strings.TrimSpace(string(out))
 }
 
-// errNoTable is the error of a page without the table of results.
-var errNoTable = errors.New("there is no table of results")
-
-// mergeResults puts results into the table of a page, in the order of the rows. All lines of the same rows are
-// replaced; the others, and what stands around the table, stay.
-func mergeResults(page string, results []result) (string, error) {
-	head, rest, found := strings.Cut(page, tableHead)
-	if !found {
-		return "", errNoTable
+// writeResults puts lines into the table that there is.
+func writeResults(added []string) error {
+	old, err := os.ReadFile(resultsFile)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
 	}
-	type entry struct {
-		id   string
-		line string
-	}
-	var table []entry
-	for _, r := range results {
-		table = append(table, entry{r.id, r.line()})
-	}
-	for strings.HasPrefix(rest, "| ") {
-		var line string
-		line, rest, _ = strings.Cut(rest, "\n")
-		id, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
-		if !slices.ContainsFunc(results, func(r result) bool { return r.id == id }) {
-			table = append(table, entry{id, line + "\n"})
-		}
-	}
-	slices.SortStableFunc(table, func(a, b entry) int { return place(a.id) - place(b.id) })
-	var b strings.Builder
-	b.WriteString(head + tableHead)
-	for _, e := range table {
-		b.WriteString(e.line)
-	}
-	b.WriteString(rest)
-	return b.String(), nil
+	table := strings.Join(merged(string(old), added), "\n")
+	return os.WriteFile(resultsFile, []byte(fmt.Sprintf(resultsHead, machine.Describe())+table+"\n"), 0o644)
 }
 
-// place is where a row stands in the table. One that is no longer measured stands at the end.
-func place(id string) int {
-	for i, r := range rows {
-		if r.id == id {
-			return i
+// merged are the lines of a page and those that were added, in the order of the rows. Lines that were made by the same
+// commands are replaced, and those of rows that are no longer measured are left out.
+func merged(page string, added []string) (all []string) {
+	all = slices.Clone(added)
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		same := func(other string) bool { return cell(line, 1) == cell(other, 1) && cell(line, 6) == cell(other, 6) }
+		if place(line) >= 0 && !slices.ContainsFunc(added, same) {
+			all = append(all, line)
 		}
 	}
-	return len(rows)
+	slices.SortStableFunc(all, func(a, b string) int { return place(a) - place(b) })
+	return all
+}
+
+// cell is a cell of a line of the table, or "".
+func cell(line string, n int) string {
+	cells := strings.Split(line, " | ")
+	if n > len(cells) {
+		return ""
+	}
+	return strings.TrimPrefix(cells[n-1], "| ")
+}
+
+// place is where a line stands in the table, or -1 if it is none.
+func place(line string) int {
+	return slices.IndexFunc(rows, func(r row) bool { return r.id == cell(line, 1) })
 }

@@ -10,11 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"os"
-	"os/exec"
-	"regexp"
 	"slices"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -45,10 +41,7 @@ func paid(o *stamp.Office, a stamp.Ask, n int) []string {
 
 // issuing is S1: a challenge, against hmac.New and a sum over as many bytes.
 func issuing(t *trial) []figure {
-	rounds, n := 21, 100_000
-	if t.quick {
-		rounds, n = 1, 1000
-	}
+	rounds, n := pick(t, 21, 1), pick(t, 100_000, 1000)
 	office := stamp.NewOffice(stamp.Parts{})
 	a := question(stamp.SHA256K, 1<<20)
 	// fixed fields, three lengths, two ids
@@ -67,57 +60,48 @@ func issuing(t *trial) []figure {
 		}
 	}
 	times := interleaved(rounds, ours, bare)
-	ratio := float64(times[0]) / float64(times[1])
-	return []figure{{"issuing a challenge (sha256-k), against hmac.New and a sum over the same bytes; nothing is stored", "≤ 1.2 ×",
-		fmt.Sprintf("%.2f × (%.0f ns)", ratio, each(times[0], n)), ratio <= 1.2}}
+	return []figure{{"issuing a challenge (sha256-k), against hmac.New and a sum over the same bytes; nothing is stored",
+		[]value{most(1.2, float64(times[0])/float64(times[1]), "%.2f ×")}, fmt.Sprintf("%.0f ns", each(times[0], n))}}
 }
 
-// refusing is S2, accepting S3: bad stamps, and good ones, on one core.
-func refusing(t *trial) []figure {
-	rounds, n := 11, 200_000
-	if t.quick {
-		rounds, n = 1, 1000
-	}
-	return append(refusedOf(stamp.SHA256K, rounds, n), refusedOf(stamp.EQS60, rounds, n)...)
-}
-
-// refusedOf measures how many stamps of an algorithm are refused a second.
-func refusedOf(of stamp.Algorithm, rounds, n int) []figure {
-	office := stamp.NewOffice(stamp.Parts{})
-	a := question(of, 64)
-	all := paid(office, a, 2)
-	forged, spent := []byte(all[0]), all[1]
-	forged[20] ^= 1
-	ctx := context.Background()
-	try(office.Verify(ctx, when, spent, wanted(a)))
-	refuse := func(s string, want error) func() {
-		return func() {
-			for range n {
-				if _, err := office.Verify(ctx, when, s, wanted(a)); !errors.Is(err, want) {
-					check(fmt.Errorf("%v, want %v", err, want))
+// refusing is S2: bad stamps on one core.
+func refusing(t *trial) (figures []figure) {
+	rounds, n, ctx := pick(t, 11, 1), pick(t, 200_000, 1000), context.Background()
+	for _, of := range []stamp.Algorithm{stamp.SHA256K, stamp.EQS60} {
+		office := stamp.NewOffice(stamp.Parts{})
+		a := question(of, 64)
+		all := paid(office, a, 2)
+		forged, spent := []byte(all[0]), all[1]
+		forged[20] ^= 1
+		try(office.Verify(ctx, when, spent, wanted(a)))
+		refuse := func(s string, want error) func() {
+			return func() {
+				for range n {
+					if _, err := office.Verify(ctx, when, s, wanted(a)); !errors.Is(err, want) {
+						check(fmt.Errorf("%v, want %v", err, want))
+					}
 				}
 			}
 		}
+		times := interleaved(rounds, refuse(string(forged), stamp.ErrForged), refuse(spent, stamp.ErrReplayed))
+		for i, what := range []string{"forged", "replayed"} {
+			figures = append(figures, figure{fmt.Sprintf("refusing a %s stamp (%s), one core", what, of),
+				[]value{least(1, float64(n)/times[i].Seconds()/1e6, "%.2f M/s")}, ""})
+		}
 	}
-	times := interleaved(rounds, refuse(string(forged), stamp.ErrForged), refuse(spent, stamp.ErrReplayed))
-	measured := func(what string, d time.Duration) figure {
-		rate := float64(n) / d.Seconds()
-		return figure{fmt.Sprintf("refusing a %s stamp (%s), one core", what, of), "≥ 1 M/s",
-			fmt.Sprintf("%.2f M/s", rate/1e6), rate >= 1e6}
-	}
-	return []figure{measured("forged", times[0]), measured("replayed", times[1])}
+	return figures
 }
 
+// accepting is S3: good stamps on one core, each for the first time.
 func accepting(t *trial) []figure {
-	rounds, n := 41, 20_000
-	if t.quick {
-		rounds, n = 1, 500
-	}
+	rounds, n := pick(t, 41, 1), pick(t, 20_000, 500)
 	// A stamp of eqs60 takes 20 ms to make, so there are few. Each office takes all of them.
 	plain, eqs := acceptedRate(stamp.SHA256K, rounds, n, 1), acceptedRate(stamp.EQS60, rounds, max(n/40, 20), 40)
-	return []figure{{"accepting a stamp (sha256-k, 16 parts), one core, each for the first time", "≥ 300 k/s",
-		fmt.Sprintf("%.0f k/s", plain/1e3), plain >= 300e3},
-		{"… eqs60, 16 solutions", "≥ 300 k/s", fmt.Sprintf("%.0f k/s", eqs/1e3), eqs >= 300e3}}
+	return []figure{
+		{"accepting a stamp (sha256-k, 16 parts), one core, each for the first time",
+			[]value{least(300, plain/1e3, "%.0f k/s")}, ""},
+		{"… eqs60, 16 solutions", []value{least(300, eqs/1e3, "%.0f k/s")}, ""},
+	}
 }
 
 // acceptedRate is how many stamps a second are accepted by one core, the median of some rounds. In each round some
@@ -145,10 +129,7 @@ func acceptedRate(of stamp.Algorithm, rounds, n, offices int) float64 {
 // duplicates is S6: the same stamp a million times, from all sides at once.
 func duplicates(t *trial) (figures []figure) {
 	const sides = 16
-	each := 1_000_000 / sides
-	if t.quick {
-		each = 1000
-	}
+	each := pick(t, 1_000_000/sides, 1000)
 	for _, of := range []stamp.Algorithm{stamp.SHA256K, stamp.EQS60} {
 		office := stamp.NewOffice(stamp.Parts{})
 		a := question(of, 64)
@@ -163,93 +144,60 @@ func duplicates(t *trial) (figures []figure) {
 			return nil
 		})
 		figures = append(figures, figure{fmt.Sprintf("%d duplicates racing (%s): accepted more than once", sides*each, of),
-			"0", fmt.Sprint(accepted.Load() - 1), accepted.Load() == 1})
+			[]value{none(int(accepted.Load() - 1))}, ""})
 	}
 	return figures
 }
 
-// goTest runs tests of a package, with -short in a quick trial, and returns what they print.
-func (t *trial) goTest(pkg string, args ...string) (string, error) {
-	args = append([]string{"test", "-count=1"}, append(args, pkg)...)
-	if t.quick {
-		args = slices.Insert(args, 1, "-short")
-	}
-	out, err := exec.Command("go", args...).CombinedOutput()
-	return string(out), err
-}
-
-// tested runs a test of stamps and returns the numbers that it logs: some figures are properties of what is not
-// exported, and are measured where they are tested.
-func tested(pattern string, flags ...string) (figures []float64) {
-	cmd := exec.Command("go", append([]string{"test", "-count=1", "-v"}, append(flags, "./throttle/stamp/...")...)...)
-	cmd.Env = append(os.Environ(), "CI=")
-	found := regexp.MustCompile(pattern).FindStringSubmatch(output(cmd))
-	if found == nil {
-		check(fmt.Errorf("no figure: %w", errors.ErrUnsupported))
-	}
-	for _, s := range found[1:] {
-		figures = append(figures, try(strconv.ParseFloat(s, 64)))
-	}
-	return figures
-}
+const stamps = "./throttle/stamp"
 
 // luck is S5.
-func luck(*trial) []figure {
-	f := tested(`p99 / mean = ([0-9.]+)`, "-run", "^TestLuck$")[0]
-	e := tested(`5000000: p99 / mean = ([0-9.]+)`, "-run", "^TestEqsLuck$")[0]
-	least := tested(`16 bits: p99 / mean = ([0-9.]+)`, "-run", "^TestEqsLuck$")[0]
+func luck(t *trial) []figure {
+	sha := t.logged(stamps, "^TestLuck$", `p99 / mean = ([0-9.]+)`)[0]
+	eqs := t.logged(stamps, "^TestEqsLuck$", `(?s)16 bits: p99 / mean = ([0-9.]+).*5000000: p99 / mean = ([0-9.]+)`)
 	return []figure{
-		{"work to solve (sha256-k), p99 / mean of 10⁶ draws", "≤ 1.7", fmt.Sprintf("%.3f", f), f <= 1.7},
-		{"… (eqs60), of 2·10⁵ draws: at the most work of a phone in 5 s / at the least work", "≤ 1.7",
-			fmt.Sprintf("%.3f / %.3f", e, least), max(e, least) <= 1.7},
+		{"work to solve (sha256-k), p99 / mean of 10⁶ draws", []value{most(1.7, sha, "%.3f")}, ""},
+		{"… (eqs60), of 2·10⁵ draws: at the least work / at the most work of a phone in 5 s",
+			[]value{most(1.7, eqs[0], "%.3f"), most(1.7, eqs[1], "%.3f")}, ""},
 	}
 }
 
 // solving is S4: one worker of the browser's solver, against awaiting WebCrypto for each hash, in a real Chromium; and
 // for eqs60 against Go.
 func solving(t *trial) []figure {
-	time := "5x"
-	if t.quick {
-		time = "1x"
+	sha := t.benchmark(stamps, "Browser", pick(t, "5x", "1x")).of("Browser")
+	eqs := t.benchmark(stamps, "EqsBrowser", pick(t, "5x", "1x")).of("EqsBrowser")
+	return []figure{
+		{"browser's solver (sha256-k), one worker, against awaiting WebCrypto for each hash",
+			[]value{least(30, sha["times-WebCrypto"], "%.1f ×")}, fmt.Sprintf("%.2f M hashes/s", sha["hashes/s"]/1e6)},
+		{"browser's solver (eqs60) in WebAssembly, one worker, time for a counter against Go on one core",
+			[]value{most(2, eqs["wasm/go"], "%.2f ×")}, fmt.Sprintf("%.2f ms against %.2f ms; %.2f × in plain JavaScript",
+				eqs["ms-wasm"], eqs["ms-go"], eqs["js/go"])},
 	}
-	f := tested(`([0-9.e+]+) hashes/s\s+([0-9.]+) times-WebCrypto`, "-run", "^$", "-bench", "^BenchmarkBrowser$",
-		"-benchtime", time)
-	e := tested(`([0-9.]+) js/go\s+([0-9.]+) ms-go\s+[0-9.]+ ms-js\s+([0-9.]+) ms-wasm\s+([0-9.]+) wasm/go`, "-run", "^$",
-		"-bench", "^BenchmarkEqsBrowser$", "-benchtime", time)
-	return []figure{{"browser's solver (sha256-k), one worker, against awaiting WebCrypto for each hash", "≥ 30 ×",
-		fmt.Sprintf("%.1f × (%.2f M hashes/s)", f[1], f[0]/1e6), f[1] >= 30},
-		{"browser's solver (eqs60) in WebAssembly, one worker, time for a counter against Go on one core", "≤ 2 ×",
-			fmt.Sprintf("%.2f × (%.2f ms against %.2f ms; %.2f × in plain JavaScript)", e[3], e[2], e[1], e[0]), e[3] <= 2}}
 }
 
 // logarithms is S8: what the solvers of dlog take, in group operations over 200 seeds, against the work declared.
-func logarithms(*trial) []figure {
-	steps := tested(`([0-9.]+) of the declared work`, "-run", "^TestCost$/^baby-step_giant-step$")[0]
-	kangaroos := tested(`([0-9.]+) of the declared work`, "-run", "^TestCost$/^kangaroo$")[0]
+func logarithms(t *trial) []figure {
+	declared := func(solver string) float64 {
+		return t.logged(stamps+"/classic", "^TestCost$/^"+solver+"$", `([0-9.]+) of the declared work`)[0]
+	}
 	return []figure{
-		{"`dlog` by baby steps and giant steps, group operations / declared work, 200 seeds", "0.85 to 1.0",
-			fmt.Sprintf("%.3f", steps), steps >= 0.85 && steps <= 1},
-		{"… by kangaroos", "≥ 0.8", fmt.Sprintf("%.3f", kangaroos), kangaroos >= 0.8},
+		{"`dlog` by baby steps and giant steps, group operations / declared work, 200 seeds",
+			[]value{within(0.85, 1, declared("baby-step_giant-step"), "%.3f")}, ""},
+		{"… by kangaroos", []value{least(0.8, declared("kangaroo"), "%.3f")}, ""},
 	}
 }
 
 // steering is S7: the load becomes ten-fold at once, from clients that pay what is asked as long as their processors
 // can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the stamped lane
 // is back at its target, and how long after the end nothing is asked any more.
-func steering(t *trial) (figures []figure) {
-	algorithms := []stamp.Algorithm{stamp.SHA256K, stamp.EQS60}
-	if t.algorithm != stamp.SHA256K {
-		algorithms = []stamp.Algorithm{t.algorithm}
+func steering(t *trial) []figure {
+	back, dormant, peak := tenfold(stamp.Options{Algorithm: t.algorithm})
+	return []figure{
+		{fmt.Sprintf("ten-fold step of paying load (%s): stamped lane back at its target of 200ms (work rose to 2^%.1f)",
+			t.algorithm, peak.Bits()), []value{most(5, back.Seconds(), "%.1f s")}, ""},
+		{"… nothing is asked any more, after its end", []value{most(60, dormant.Seconds(), "%.1f s")}, ""},
 	}
-	for _, a := range algorithms {
-		back, dormant, peak := tenfold(stamp.Options{Algorithm: a})
-		figures = append(figures, figure{
-			fmt.Sprintf("ten-fold step of paying load (%s): stamped lane back at its target of 200ms (work rose to 2^%.1f)",
-				a, peak.Bits()), "≤ 5 s", fmt.Sprintf("%.1f s", back.Seconds()), back <= 5*time.Second},
-			figure{"… nothing is asked any more, after its end", "≤ 60 s", fmt.Sprintf("%.1f s", dormant.Seconds()),
-				dormant <= 60*time.Second})
-	}
-	return figures
 }
 
 // The scene of S7.

@@ -44,6 +44,21 @@ func (t *trial) end() {
 	t.undo = nil
 }
 
+// pick is one value for a trial that counts, and one for a quick trial.
+func pick[T any](t *trial, full, quick T) T {
+	if t.quick {
+		return quick
+	}
+	return full
+}
+
+// points writes points for a plot to a file beside the results, if that is asked for.
+func (t *trial) points(file, csv string) {
+	if t.write {
+		check(os.WriteFile("lab/bench/"+file, []byte(csv), 0o644))
+	}
+}
+
 // A failure is the panic of check.
 type failure struct{ error }
 
@@ -251,13 +266,14 @@ func processTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-func allocations(f func()) uint64 {
+// allocations is how often f allocates for each of the n things that it does, rounded down.
+func allocations(f func(), n int) float64 {
 	var before, after runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	f()
 	runtime.ReadMemStats(&after)
-	return after.Mallocs - before.Mallocs
+	return float64((after.Mallocs - before.Mallocs) / uint64(n))
 }
 
 // memoryKB is a figure about the memory of a process: VmRSS is what it uses now, VmHWM the most that it ever used;

@@ -14,7 +14,7 @@ import (
 
 // underFlood is S9: what people get while a service of fixed capacity is flooded with ten times as much as it can do,
 // with nothing in front of it, with nginx, with HAProxy and with weir. The peers are for comparison. A peer that is not
-// installed is left out. With -write, the page with the plots goes to lab/bench/underflood.html. See docs/flood.md.
+// installed is left out. See docs/flood.md.
 func underFlood(t *trial) (figures []figure) {
 	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
 	if t.quick {
@@ -23,21 +23,15 @@ func underFlood(t *trial) (figures []figure) {
 	r := t.runFlood("S9", run)
 	for _, f := range r.Floods {
 		for _, one := range f.Rounds {
-			what := fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / without "+
-				"JavaScript / flood", f.Sources, one.Title)
-			got := fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share, one.People.Most(),
-				100*one.Without.Share, one.Without.Most(), float64(one.Flood.Served)/r.Settings.Seconds)
+			got := value{text: fmt.Sprintf("%.1f %% (p95 %s) / %.1f %% (p95 %s) / %.0f/s", 100*one.People.Share,
+				one.People.Most(), 100*one.Without.Share, one.Without.Most(),
+				float64(one.Flood.Served)/r.Settings.Seconds)}
 			if one.Front == "weir" {
-				figures = append(figures, figure{what, "≥ 95 % / ≥ 10 % of capacity, or all", got, one.Target.Met()})
-			} else {
-				figures = append(figures, figure{"for comparison, " + what, "–", got, true})
+				got.target, got.met = "≥ 95 % / ≥ 10 % of capacity, or all", one.Target.Met()
 			}
+			figures = append(figures, figure{fmt.Sprintf("10 × unstamped flood from %d sources, %s in front: people served / "+
+				"without JavaScript / flood", f.Sources, one.Title), []value{got}, ""})
 		}
-	}
-	if t.write {
-		page := try(os.Create("lab/bench/underflood.html"))
-		defer page.Close()
-		check(r.Page(page))
 	}
 	return figures
 }
@@ -79,52 +73,56 @@ func afterFlood(t *trial) (figures []figure) {
 	}
 	for _, p := range t.runFlood("S10", run).Scenes {
 		for _, one := range p.Rounds {
-			f := sceneFigure(p.Scene, &one)
-			if one.Front != "weir" {
-				f.what, f.target, f.met = "for comparison, "+f.what, "–", true
+			what, target := sceneMeasure(p.Scene)
+			got := value{text: sceneGot(p.Scene, &one)}
+			if one.Front == "weir" {
+				got.target, got.met = target, one.Met
 			}
-			figures = append(figures, f)
+			figures = append(figures, figure{fmt.Sprintf(what, one.Title), []value{got}, ""})
 		}
 	}
 	return figures
 }
 
-func sceneFigure(s floods.Scene, one *floods.SceneRound) figure {
-	c := &one.Parts[0].Clients
-	served := fmt.Sprintf("%.1f %% (p95 %s)", 100*c.Share, c.Most())
-	several := func(what, target string) figure {
-		var got []string
-		for _, p := range one.Parts {
-			c := &p.Clients
-			text := fmt.Sprintf("%s: %.1f %% (p95 %s", p.Beside, 100*c.Share, c.Most())
-			if p.TurnsMS > 0 {
-				text += fmt.Sprintf(", equal turns %.2f s", p.TurnsMS/1000)
-			}
-			got = append(got, text+")")
-		}
-		return figure{fmt.Sprintf(what, one.Title), target, strings.Join(got, "; "), one.Met}
-	}
+// sceneMeasure is what is measured in a scene, with a verb for what stands in front, and its target.
+func sceneMeasure(s floods.Scene) (what, target string) {
 	switch s {
 	case floods.Turns:
-		return several("beside addresses with one request at a time and a new stamp for each, from one core, %s in front: "+
-			"pages of 5 requests whole", "≥ 95 %, p95 ≤ 1.5 × what equal turns give")
+		return "beside addresses with one request at a time and a new stamp for each, from one core, %s in front: " +
+			"pages of 5 requests whole", "≥ 95 %, p95 ≤ 1.5 × what equal turns give"
 	case floods.Shared:
-		return several("people behind one address, beside addresses with one request at a time and a new stamp for each, "+
-			"%s in front: pages of 5 requests whole", "≥ 95 %")
+		return "people behind one address, beside addresses with one request at a time and a new stamp for each, " +
+			"%s in front: pages of 5 requests whole", "≥ 95 %"
 	case floods.Uploads:
-		return several("beside slow uploads of one address on all places, %s in front: clients that neither pay nor keep "+
-			"tickets served", "≥ 95 %")
+		return "beside slow uploads of one address on all places, %s in front: clients that neither pay nor keep " +
+			"tickets served", "≥ 95 %"
 	case floods.AfterFlood:
-		return figure{fmt.Sprintf("from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load "+
-			"that neither pay nor keep tickets served", one.Title), "≥ 95 %", served, one.Met}
+		return "from 10 s after a flood of 8 × the capacity, %s in front: clients at 44 %% load " +
+			"that neither pay nor keep tickets served", "≥ 95 %"
 	case floods.Keys:
-		return figure{fmt.Sprintf("200/s of invented keys from one address, %s in front: a client at 1/s with a key "+
-			"of its own served", one.Title), "≥ 95 %", served, one.Met}
+		return "200/s of invented keys from one address, %s in front: a client at 1/s with a key of its own served", "≥ 95 %"
 	default:
-		payer, spread := &one.Parts[1], &one.Parts[2]
-		return figure{fmt.Sprintf("beside one paying core, %s in front: the median of a page of 5 requests, against "+
-			"without it (the core on 50 addresses)", one.Title),
-			"≤ 2 ×", fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(),
-				spread.Ratio()), one.Met}
+		return "beside one paying core, %s in front: the median of a page of 5 requests, against without it (the core on " +
+			"50 addresses)", "≤ 2 ×"
 	}
+}
+
+// sceneGot is what clients got in a scene.
+func sceneGot(s floods.Scene, one *floods.SceneRound) string {
+	if s == floods.Payer {
+		payer, spread := &one.Parts[1], &one.Parts[2]
+		return fmt.Sprintf("%s (%s against %s; %s)", payer.Ratio(), payer.Median(), one.Parts[0].Median(), spread.Ratio())
+	}
+	var all []string
+	for _, p := range one.Parts {
+		text := fmt.Sprintf("%.1f %% (p95 %s", 100*p.Clients.Share, p.Clients.Most())
+		if p.Beside != "" {
+			text = p.Beside + ": " + text
+		}
+		if p.TurnsMS > 0 {
+			text += fmt.Sprintf(", equal turns %.2f s", p.TurnsMS/1000)
+		}
+		all = append(all, text+")")
+	}
+	return strings.Join(all, "; ")
 }

@@ -43,48 +43,15 @@ func run() error {
 			return err
 		}
 	}
-	page, err := phases()
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(filepath.Join(root, phasesPage), page, 0o644)
-}
-
-// phases returns the page with its table.
-func phases() ([]byte, error) {
-	f, err := open(phasesRow, filepath.Join(root, phasesPoints))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	table, err := tabulate(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", phasesPoints, err)
-	}
-	page, err := os.ReadFile(filepath.Join(root, phasesPage))
-	if err == nil {
-		page, err = fill(page, table)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", phasesPage, err)
-	}
-	return page, nil
-}
-
-// open opens the points that a row of lab/bench makes.
-func open(row, name string) (*os.File, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only %s -write makes them): %w", row, err)
-	}
-	return f, nil
+	return nil
 }
 
 // generate draws one of the plots.
 func generate(i int, name string) ([]byte, error) {
-	f, err := open(plots[i].row, name)
+	f, err := os.Open(name)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("there are no points to draw (go run ./lab/bench -only %s -write makes them): %w",
+			plots[i].row, err)
 	}
 	defer f.Close()
 	picture, err := plots[i].draw(f)

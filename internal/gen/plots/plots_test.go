@@ -25,16 +25,6 @@ func TestPlotsAreCurrent(t *testing.T) {
 	}
 }
 
-func TestPhasesAreCurrent(t *testing.T) {
-	want, err := phases()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(filepath.Join(root, phasesPage)); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not current (%v): run go generate ./internal/gen/plots", phasesPage, err)
-	}
-}
-
 // TestDrawGrowth: a line and its signs for each proxy, a legend of as many, and a tick at each point.
 func TestDrawGrowth(t *testing.T) {
 	const points = "connections,nginx_us,haproxy_us,weir_us\n4,10,11,14\n64,9,10,12\n1024,9.5,12,15\n"
@@ -63,37 +53,6 @@ func TestDrawGrowth(t *testing.T) {
 		"connections,nginx_us,haproxy_us,weir_us\n4,10,-1,14\n"} {
 		if _, err := byConnections.draw(strings.NewReader(text)); err == nil {
 			t.Errorf("%q is drawn", text)
-		}
-	}
-}
-
-// TestTabulate: phases with their shares and the sum, which stand between the marks of a page and nowhere else.
-func TestTabulate(t *testing.T) {
-	table, err := tabulate(strings.NewReader("phase,us\n\"read, and parse\",1.5\nanswer,4.5\n"))
-	want := "| phase | µs of a processor | share |\n|---|---|---|\n| read, and parse | 1.50 | 25 % |\n" +
-		"| answer | 4.50 | 75 % |\n| **together** | **6.0** | |\n"
-	if err != nil || table != want {
-		t.Errorf("%v: %s", err, table)
-	}
-	for text, want := range map[string]string{"": "no phases", "phase,us\n": "no phases", "a,b\nc,1\n": "no phases",
-		"phase,us\na,x\n": `line 2: us is "x"`, "phase,us\na,-1\n": "line 2", "phase,us\na,NaN\n": "line 2",
-		"phase,us\na,0\n": "any time"} {
-		if _, err := tabulate(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", text, err, want)
-		}
-	}
-	page := []byte("before\n" + phasesBegin + "old\n" + phasesEnd + "after\n")
-	got, err := fill(page, "new\n")
-	if err != nil || string(got) != "before\n"+phasesBegin+"\nnew\n\n"+phasesEnd+"after\n" {
-		t.Errorf("%v: %s", err, got)
-	}
-	if again, err := fill(got, "new\n"); err != nil || !bytes.Equal(again, got) {
-		t.Errorf("%v: %s", err, again)
-	}
-	for _, page := range []string{"", phasesBegin, phasesEnd + phasesBegin, phasesBegin + phasesEnd + phasesEnd,
-		phasesBegin + phasesBegin + phasesEnd} {
-		if _, err := fill([]byte(page), "new\n"); !errors.Is(err, errMarks) {
-			t.Errorf("%q: %v", page, err)
 		}
 	}
 }
