@@ -247,8 +247,20 @@ func TestGuaranteesAreHeld(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	p := &promises{tests: testsIn(t)}
+	p.read(page.Prose)
+	for _, w := range p.wrong {
+		t.Error(w)
+	}
+	if p.named < 300 {
+		t.Errorf("%d tests are named: has the form of the page changed?", p.named)
+	}
+}
+
+// testsIn returns a function that finds the tests of a folder.
+func testsIn(t *testing.T) func(folder string) map[string]held {
 	known := map[string]map[string]held{}
-	p := &promises{tests: func(folder string) map[string]held {
+	return func(folder string) map[string]held {
 		if known[folder] == nil {
 			all, err := heldIn(filepath.Join(root, folder))
 			if err != nil {
@@ -257,13 +269,31 @@ func TestGuaranteesAreHeld(t *testing.T) {
 			known[folder] = all
 		}
 		return known[folder]
-	}}
-	p.read(page.Prose)
-	for _, w := range p.wrong {
-		t.Error(w)
 	}
-	if p.named < 300 {
-		t.Errorf("%d tests are named: has the form of the page changed?", p.named)
+}
+
+// TestPagesNameTests: tests that any page names exist.
+func TestPagesNameTests(t *testing.T) {
+	tests := testsIn(t)
+	for _, page := range pages(t) {
+		if page.Path == "CHANGELOG.md" || strings.HasPrefix(page.Path, "docs/adr/") {
+			continue // these tell what was
+		}
+		for _, l := range page.Prose {
+			folder := ""
+			for _, code := range markdown.InlineCode.FindAllString(l.Text, -1) {
+				m := testName.FindStringSubmatch(code)
+				if m != nil && m[1] != "" {
+					folder = m[1]
+				}
+				if m == nil || folder == "" || len(tests(folder)) == 0 { // it names what other tests call
+					continue
+				}
+				if _, there := tests(folder)[m[2]]; !there {
+					t.Errorf("%s:%d: there is no test %s in %q", page.Path, l.Number, m[2], folder)
+				}
+			}
+		}
 	}
 }
 

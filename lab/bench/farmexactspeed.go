@@ -19,6 +19,7 @@ import (
 	"weir/farm/redis"
 	"weir/lab/machine"
 	"weir/lab/peers"
+	"weir/store/sqlite"
 	"weir/throttle/quota"
 )
 
@@ -86,9 +87,11 @@ type borrowing struct {
 	guard  *farm.Guarded
 }
 
-// borrow makes a quota with one policy, and ties it to an engine as a farm of one node would.
+// borrow makes a quota with one policy, and ties it to an engine as a farm of one node would. What it may grant is on
+// a real disk before.
 func (t *trial) borrow(address string, p quota.Policy) *borrowing {
 	pot := try(redis.Open("redis://"+address, redis.Options{}))
+	kept := try(sqlite.Open(t.context(), sqlite.Options{Folder: t.folderOnDisk()}))
 	b := &borrowing{Quota: try(quota.New(quota.Options{Policies: []quota.Policy{p}})),
 		guard: farm.Guard(pot, farm.GuardOptions{Now: time.Now, Text: pot.Text})}
 	began := time.Now()
@@ -96,13 +99,16 @@ func (t *trial) borrow(address string, p quota.Policy) *borrowing {
 	b.lender = b.Lend(quota.Lending{Pot: b.guard, Name: p.Name, Run: run,
 		Farm: func() []string { return []string{"a"} }, Nodes: func() int { return 1 },
 		Call: func([]byte) error { return nil }, Now: time.Now,
-		Since: func() time.Duration { return time.Since(began) }})
+		Since: func() time.Duration { return time.Since(began) }, Disk: kept.Ceilings()})
+	_, _, err := b.lender.Restore(t.context())
+	check(err)
 	b.guard.Watch(func(up bool) { b.lender.Lost(!up, time.Now()) })
 	ctx, stop := context.WithCancel(context.Background())
 	t.cleanup(func() {
 		b.lender.Close()
 		stop()
 		b.guard.Close()
+		check(kept.Close())
 	})
 	for _, c := range []weir.Clocked{b.Quota, b.lender} {
 		go drive(ctx, c)

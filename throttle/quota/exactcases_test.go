@@ -107,11 +107,7 @@ func TestExactOnLoss(t *testing.T) {
 	}{
 		{LossClosed, Policy{Limit: Count(30), Period: hour}, 0},
 		{LossShare, Policy{Limit: Count(30), Period: hour}, 30 - 6},
-		{LossShare, Policy{Limit: Count(30), Period: hour, Window: Sliding}, 15},
-		{LossShare, Policy{Limit: Count(30), Period: hour, Window: GCRA}, 30},
 		{LossOpen, Policy{Limit: Count(30), Period: hour}, 3*30 - 6},
-		{LossOpen, Policy{Limit: Count(30), Period: hour, Window: Sliding}, 90},
-		{LossOpen, Policy{Limit: Count(30), Period: hour, Window: GCRA}, 90},
 	} {
 		t.Run(fmt.Sprint(c.onLoss, c.policy.Window), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -148,7 +144,7 @@ func TestExactOnLoss(t *testing.T) {
 					n.lender.Lost(false, time.Now())
 				}
 				time.Sleep(time.Second) // the engine has been told
-				if n, want := each(30), max(0, 24-c.during); n != want && c.policy.Window != GCRA {
+				if n, want := each(30), max(0, 24-c.during); n != want {
 					t.Errorf("%d went on afterwards, want %d", n, want)
 				}
 			})

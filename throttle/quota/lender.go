@@ -94,7 +94,7 @@ type Lender struct {
 	uncovered  []store.Ceiling // of accounts that are forgotten here
 	forgetting bool
 	survey
-	roll
+	waitedFor
 
 	stats struct {
 		calls, failed, granted, denied, waited, returned, dropped, crowded, malformed, kept, unkept atomic.Uint64

@@ -27,7 +27,6 @@ type loan struct {
 	from     int64  // what was spent then
 	seen     int64  // what was spent when it was last looked after
 	base     int64  // on loss: what was spent before the current period
-	paid     int64  // on loss: when what was granted is paid off, at a steady rate
 	ceiling  int64  // on the disk
 	ceiled   int64  // the slice that it is of
 }
@@ -46,7 +45,7 @@ func (st *state) loan() *loan {
 type lent struct {
 	ring ring
 	loan loan
-	_    [24]byte // to the end of a cache line, where the next one begins
+	_    [32]byte // to the end of a cache line, where the next one begins
 }
 
 // borrower returns the account's borrower, or nil.
@@ -257,7 +256,7 @@ func (r *rule) resetOf(ln *loan, t *terms, now int64) int64 {
 }
 
 // spend counts what is granted.
-func (r *rule) spend(st *state, t *terms, now, n int64) {
+func (r *rule) spend(st *state, now, n int64) {
 	ln := st.loan()
 	alone := now >= st.end || st.used+n > st.others
 	st.used = min(add(st.used, n), farm.MaxNumber)
@@ -265,7 +264,6 @@ func (r *rule) spend(st *state, t *terms, now, n int64) {
 		return // nothing but 0 is spent without a loan
 	}
 	if alone && r.way != level && n != 0 {
-		ln.spendAlone(r, t, now, n)
 		ln.borrower.see(now, tellLater) // the engine is to know
 	}
 	if st.used >= st.start {
@@ -299,66 +297,36 @@ func (r *rule) lentIdle(st *state, now int64) bool {
 	return st.used == 0 || r.way != level && now >= ln.ends
 }
 
-// On loss of the engine a node may grant its part of the limit, or with on_loss: open as much as if it were alone: of
-// a fixed period what the period has, with what it has spent of that already; of other windows a steady rate, which
-// begins with what may come at once. A part of a sliding window has half of that, so that no stretch of a period sees
-// more than the part.
-
-// ownPart is what this node grants alone.
+// ownPart is what this node grants on loss of the engine: its part of the limit, or with on_loss: open as much as if it
+// were alone.
 func (r *rule) ownPart(t *terms) terms {
 	if r.OnLoss == LossOpen || r.share.of == 0 {
-		whole := *t
-		if r.way == inStretches {
-			whole.burst = t.limit
-		}
-		return r.priced(whole)
-	}
-	if r.way == inStretches { // twice as long, for half of it
-		part := *t
-		part.burst, part.period = max(1, t.limit/2), mul(t.period, 2)
-		return r.priced(part.steadily(r.share.of, r.share.own()))
+		return *t
 	}
 	return r.divide(*t, r.share.own())
 }
 
-// alone is when n more fit into what this node grants alone. There is a loan.
+// alone is when n more fit into what this node grants on loss of the engine, with what it has spent of the period
+// already. There is a loan. Only levels and fixed windows have an on_loss that grants anything.
 func (r *rule) alone(st *state, t *terms, now, n int64) int64 {
 	part := r.ownPart(t)
 	if part.nothing() {
 		return never
 	}
 	ln := st.loan()
-	switch r.way {
-	case level:
+	if r.way == level {
 		if st.used+n <= part.limit {
 			return now
 		}
 		return never
-	case inPeriods:
-		start, end := r.bounds(now)
-		if ln.ends <= now {
-			ln.ends, ln.base = end, st.used
-			st.others = min(st.others, st.used)
-		}
-		if limit := r.limit(&part, start); st.used-ln.base+n <= limit {
-			return now
-		}
-		return end
-	default:
-		if n > part.burst {
-			return never
-		}
-		return max(now, add(ln.paid, cost(n, &part)-part.whole))
 	}
-}
-
-// spendAlone counts what was granted without the engine.
-func (ln *loan) spendAlone(r *rule, t *terms, now, n int64) {
-	if r.way == inPeriods || r.OnLoss == LossClosed {
-		return
+	start, end := r.bounds(now)
+	if ln.ends <= now {
+		ln.ends, ln.base = end, st.used
+		st.others = min(st.others, st.used)
 	}
-	part := r.ownPart(t)
-	if part.limit > 0 {
-		ln.paid = add(max(ln.paid, now), cost(n, &part))
+	if limit := r.limit(&part, start); st.used-ln.base+n <= limit {
+		return now
 	}
+	return end
 }

@@ -142,8 +142,8 @@ type Policy struct {
 	Ahead Amount `yaml:"ahead"`
 	// What a node grants while it cannot hear every other node, or with farm: exact cannot ask the engine. open is the
 	// whole limit less what it hears of, share is its part of the limit, closed is nothing. With farm: exact it is
-	// closed unless something else is written. With farm: local, share divides the limit always. Kind idle has no
-	// parts. Default open.
+	// closed unless something else is written, which needs window fixed or kind concurrent. With farm: local, share
+	// divides the limit always. Kind idle has no parts. Default open.
 	OnLoss OnLoss `yaml:"on_loss"`
 	// Which requests the policy is about. Default: all.
 	Match Match `yaml:"match"`
@@ -370,6 +370,10 @@ func (v *mistakes) exact(p *Policy) {
 	if p.Kind == Volume {
 		v.Add("farm", "kind volume cannot be counted exactly: bytes have flowed when they are counted",
 			"write farm: broadcast")
+	}
+	if p.Kind == Requests && p.Window != Fixed && p.OnLoss != LossClosed {
+		v.Add("on_loss", fmt.Sprintf("a node cannot count window %s without the engine that counts it", p.Window),
+			"leave on_loss out, or write window: fixed")
 	}
 	if p.Ahead.Set && p.Ahead.N != 0 {
 		v.limit("ahead", p.Ahead, p.Kind)

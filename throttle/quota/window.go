@@ -8,32 +8,57 @@ import (
 	"weir"
 )
 
-// buckets is how many parts of a period a sliding window counts apart. One more is kept: the current part is only
-// partly over, so the oldest one still counts whole. No stretch of one period ever sees more than the limit, and a
-// charge is remembered for at most 1/16 of the period too long.
+// buckets is how many parts of a period a sliding window counts separately. The ring has one more: while the current
+// part is not over, the oldest one still counts in full. So no stretch of one period sees more than the limit, and a
+// charge counts for up to a sixteenth of the period longer than it should.
 const buckets = 16
 
 // never is later than everything.
 const never = math.MaxInt64
 
-// state is what one account has used of one rule. The zero state is fresh.
+// state is what one account has used of one rule. The zero state is fresh. It fills one cache line, so the windows use
+// the same four numbers for different things. Times are in nanoseconds since the epoch.
+//
+// A fixed window (inPeriods):
+//
+//	used    charged in the current period, on this node; bytes: on all nodes
+//	start   when the period starts
+//	end     when it ends
+//	others  requests that the other nodes have charged in it, or will charge before this node's line moves on
+//
+// A sliding window (inStretches), whose parts are in the ring:
+//
+//	used    charged in all parts, on all nodes
+//	start   the number of the current part
+//	end     when the current part ends
+//	others  what the other nodes will charge before this node's line moves on
+//
+// GCRA, and kind idle (steady), where a charge takes up time, see cost:
+//
+//	start   when all that was charged is paid off
+//	end     the cost of one request for which start was worked out: the rate may change
+//	used    since when others counts; 0 without a farm
+//	others  the cost of all that this node has charged since then, for the other nodes to hear
+//
+// Kind concurrent (level):
+//
+//	used    requests under way on this node
+//	others  requests under way on the other nodes
+//
+// With farm: exact the engine does the counting, and the numbers describe the loan: see loan.go.
 type state struct {
-	since   uint32 // the version since which the slot means this rule
-	waiting int32  // how many wait because of this rule
-	used    int64  // fixed, sliding: charged in the window; a level: under way; steady: since when others counts
-	// fixed: start of the period; sliding: number of the current bucket; gcra: when all that was charged is paid off
-	start int64
-	// fixed: end of the period; sliding: of the current bucket; gcra: the time of one by which start was worked out
-	end int64
-	// fixed requests, a level: what the rest of a farm has, or will take first; sliding: the latter; steady: all that
-	// was ever charged here, by the time it takes up
-	others int64
-	ahead  int64 // what all who wait will be charged by it
-	pace   int64 // when the next one in line may be called
-	ring   *ring
+	since   uint32 // the version of the options since which the slot means this rule
+	waiting int32  // how many requests wait because of this rule
+	used    int64
+	start   int64
+	end     int64
+	others  int64
+	ahead   int64 // what all who wait will be charged
+	pace    int64 // when the next one in line may be called
+	ring    *ring
 }
 
-// reset forgets what was charged, and what of it a store must forget is marked as changed. Those who wait stay.
+// reset forgets what was charged, and marks as changed what the store has to forget, too. Those who wait stay in line.
 func (st *state) reset(w way) {
 	fresh := state{since: st.since, waiting: st.waiting, ahead: st.ahead, ring: st.ring}
 	if st.ring != nil {
@@ -45,8 +70,9 @@ func (st *state) reset(w way) {
 	*st = fresh
 }
 
-// roll brings a state up to now. A clock that runs backwards a little changes nothing. One that is set back by more
-// than a period starts the count again: else an account would be shut out until the clock is where it was.
+// roll brings a state up to now: what is over no longer counts. If the clock runs backwards a little, nothing changes.
+// If it is set back by more than a period, the count starts again. Otherwise the account would be refused until the
+// clock is where it was.
 func (r *rule) roll(st *state, t *terms, now int64) {
 	if r.lends(t) {
 		return
@@ -89,16 +115,15 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 				st.ring.peers.forget(gone)
 			}
 		}
-		if p := st.ring.peers; p != nil { // who waits stays the same, so that there is nothing to count anew
+		if p := st.ring.peers; p != nil {
 			st.others = 0
 			p.outlive(r.matters(st))
 		}
 	case steady:
 		st.rescale(t, now)
-		// Requests never owe more than a burst, so more means that the clock was set back. Bytes may owe more, and
-		// requests whose answers say what they cost. A late
-		// event must not be taken for a clock that was set back.
-		// All nodes of a farm together may owe another burst.
+		// Requests never owe more than a burst, or two where the nodes of a farm charge at the same time. If more is
+		// owed, the clock was set back. A period more is tolerated, as events may be late. Bytes, and requests whose
+		// answers say what they cost, may owe more.
 		most := t.whole
 		if r.shared != nil {
 			most = add(t.whole, t.whole)
@@ -109,7 +134,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 	}
 }
 
-// rescale keeps what is owed when a steady rate has changed: so many requests or bytes take another time now.
+// rescale converts what is owed when the rate has changed: the same number of requests or bytes takes up another time.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
@@ -125,7 +150,7 @@ func (st *state) rescale(t *terms, now int64) {
 	st.end = t.one
 }
 
-// paid is how much of a debt the periods from the state's to the one that starts at start have paid off.
+// paid returns how much of a debt of bytes is paid off by the periods from the state's to the one that starts at start.
 func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
 		return r.granted(t, st.start, (start-st.start)/t.period)
@@ -142,10 +167,10 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	return paid
 }
 
-// ringSlot is the slot of a bucket. Just after the epoch, buckets have numbers below zero.
+// ringSlot returns the slot of the ring that a part has, by its number. Just after the epoch numbers are below zero.
 func ringSlot(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
-// begin makes the bucket that now lies in the current one of a ring that is empty.
+// begin makes the part in which now lies the current one. The ring is empty.
 func (r *rule) begin(st *state, now int64) {
 	if st.ring == nil {
 		st.ring = new(ring)
@@ -154,8 +179,8 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
-// partOf is the number of the bucket that a time lies in, so that what is given back is taken from where it was put.
-// The current one may begin later: the clock of another node is a little ahead.
+// partOf returns the number of the part in which a time lies, so that a charge is given back to the part in which it
+// was put. The current part may begin after now, because the clock of another node is a little ahead.
 func (r *rule) partOf(st *state, now int64) int64 {
 	if now >= st.end-r.bucket {
 		return st.start
@@ -173,7 +198,8 @@ func (r *rule) put(st *state, bucket, n int64) {
 	st.used += n
 }
 
-// when returns the earliest time at which n more fit if nothing else is charged; now if they fit. It has been rolled.
+// when returns the earliest time at which n more fit if nothing else is charged: now if they fit, never if they never
+// will. The state has been rolled to now.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.lends(t) {
 		return r.lentWhen(st, t, now, n)
@@ -204,7 +230,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		switch {
 		case free-st.others >= n:
 			return r.turn(t, n, now)
-		case free >= n: // others go first in this part
+		case free >= n: // the other nodes' lines go first in this part
 			return r.turn(t, n, st.end)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
@@ -212,7 +238,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 				return r.turn(t, n, (i+buckets+1)*r.bucket)
 			}
 		}
-		return st.end // others will take it first, of this part
+		return st.end // the other nodes' lines take all of this part
 	default:
 		if n > t.most() {
 			return never
@@ -233,7 +259,7 @@ func (r *rule) later(start, n int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
 		return add(start, mul(n, r.base.period))
 	}
-	// Nobody waits for years, so an approximate end will do.
+	// Nobody waits for years: beyond 100 periods an estimate is enough.
 	for ; n > 0 && start < math.MaxInt64/2; n-- {
 		_, end := r.Period.Bounds(time.Unix(0, start), r.loc)
 		if n > 100 {
@@ -244,7 +270,7 @@ func (r *rule) later(start, n int64) int64 {
 	return start
 }
 
-// estimate returns when an event that joins the line now can expect to be called.
+// estimate returns when an event that joins the line now, and costs n, can expect to be let in.
 func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	if r.lends(t) {
 		return r.lentEstimate(st, t, now, n)
@@ -275,7 +301,7 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.lends(t):
-		r.spend(st, t, now, n)
+		r.spend(st, now, n)
 	case r.way == steady:
 		from := max(st.start, now)
 		st.start = add(from, cost(n, t))
@@ -295,18 +321,18 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 	}
 }
 
-// give gives back n that were charged at a time, as far as they still count at now.
+// give gives back n that were charged at the time at, as far as they still count at now.
 func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	switch {
 	case r.lends(t):
 		r.unspend(st, at, n)
-	case r.way != level && at <= st.wipedAt(): // it has been forgotten
+	case r.way != level && at <= st.wipedAt(): // an operator's reset has forgotten the charge
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
-		// What has been paid off since is gone. This is exact right after the charge and never gives too much later.
-		// How much was paid off at another rate is not known, nor how much was forgiven when the burst shrank.
-		// Of two that started at the same time at two nodes, the later one counts.
+		// What was paid off since the charge is not given back. Nothing is given back of charges made before the last
+		// change of the options: how much of them was paid off at the old rate is not known. A request of kind idle
+		// is given back only if no later one has started, here or at another node.
 		if at > r.from && (r.Kind != Idle || st.start == at+t.one) {
 			d := min(max(0, cost(n, t)-max(0, now-at)), max(0, st.start-now))
 			st.start -= d
@@ -335,7 +361,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	}
 }
 
-// left is how much fits at now. The state has been rolled to now.
+// left returns how much fits at now. The state has been rolled to now.
 func (r *rule) left(st *state, t *terms, now int64) int64 {
 	if r.lends(t) {
 		return r.lentLeft(st, t, now)
@@ -362,7 +388,7 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, limit-st.used-st.others)
 }
 
-// reset is when the rule has its whole limit again if nothing more is charged, or something again if nothing is left.
+// reset returns when the whole limit is free again if nothing more is charged; if nothing is left, when something is.
 func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case r.lends(t):
@@ -373,13 +399,13 @@ func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 		return max(now, st.start)
 	case r.way == inPeriods:
 		return st.end
-	case st.ring == nil: // it is about to be charged for the first time
+	case st.ring == nil: // nothing was charged yet
 		return (now/r.bucket + buckets + 1) * r.bucket
 	}
 	return st.end + buckets*r.bucket
 }
 
-// idle reports whether nothing that the state has counted counts at now.
+// idle reports whether nothing counts any more at now, so that the state may be forgotten.
 func (r *rule) idle(st *state, t *terms, now int64) bool {
 	if r.lends(t) {
 		return r.lentIdle(st, now)
@@ -391,8 +417,8 @@ func (r *rule) idle(st *state, t *terms, now int64) bool {
 	return st.used == 0 && st.others == 0 && !st.expects()
 }
 
-// gap is how far apart those who leave the line are called, so that the upstream sees them in order and not all at
-// once. It takes at most half of the time that the limit itself gives them. A steady rate has its own gaps.
+// gap returns how far apart those in line are let in, so that the upstream sees them one after the other and in order.
+// It takes up at most half of the period. A steady rate has its own gaps.
 func (r *rule) gap(t *terms) int64 {
 	if r.way == steady || r.way == level || t.limit == 0 {
 		return 0
@@ -406,14 +432,15 @@ func (r *rule) gap(t *terms) int64 {
 
 const maxGap = 10 * time.Millisecond
 
-// What figures count, in words for people.
+// Units of figures, as people read them.
 const (
 	unitRequests = "requests"
 	unitPlaces   = "at once"
 	unitBytes    = "bytes"
 )
 
-// figure puts the state into numbers for people. It fills f in place: this is a good part of what a decision costs.
+// figure fills f with the state in numbers for people. It does so in place, as figures are a good part of what a
+// decision costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	left, reset := r.left(st, t, now), int64(0)
 	if r.way != level {
@@ -422,7 +449,7 @@ func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	r.tell(f, st, t, now, left, reset)
 }
 
-// tell is figure where it is known what is left, and when it begins anew.
+// tell is figure for callers that know already what is left, and when it is reset.
 func (r *rule) tell(f *weir.Figure, st *state, t *terms, now, left, reset int64) {
 	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
 	if t.extra != 0 {
@@ -448,7 +475,7 @@ func (r *rule) tell(f *weir.Figure, st *state, t *terms, now, left, reset int64)
 	f.Reset = instant(reset)
 }
 
-// grow returns the answer's figures with one more, to be filled in.
+// grow returns the figures with one more, for the caller to fill in.
 func grow(figures []weir.Figure) []weir.Figure {
 	if n := len(figures); n < cap(figures) {
 		return figures[:n+1]
@@ -456,7 +483,7 @@ func grow(figures []weir.Figure) []weir.Figure {
 	return append(figures, weir.Figure{})
 }
 
-// instant turns nanoseconds into a time; never, and 0, into none.
+// instant returns nanoseconds as a time. For never, and for 0, this is the zero time.
 func instant(ns int64) time.Time {
 	if ns == never || ns == 0 {
 		return time.Time{}
@@ -464,7 +491,7 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// cost is the time that n take up at the steady rate of limit per period.
+// cost returns the time that n take up at the steady rate of limit per period: n · period / limit, rounded up.
 func cost(n int64, t *terms) int64 {
 	if n == 1 {
 		return t.one
@@ -472,7 +499,7 @@ func cost(n int64, t *terms) int64 {
 	return t.time(n)
 }
 
-// time works out what cost returns, rounded up.
+// time computes cost.
 func (t *terms) time(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(t.period))
 	if hi >= uint64(t.limit) {
@@ -485,7 +512,7 @@ func (t *terms) time(n int64) int64 {
 	return int64(min(quo, never/4))
 }
 
-// mul and add do not overflow: what would be too much is never.
+// mul and add return never instead of overflowing.
 func mul(a, b int64) int64 {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi != 0 || lo > never {

@@ -9,22 +9,25 @@ import (
 	"weir/store"
 )
 
-// A new engine waits for all nodes that lend, also for those that are away: what they granted last, they may know
-// alone. It cannot wait for ever, or a machine that is dead would keep a month's limits closed. The names are on the
-// disk: a node that was restarted would otherwise wait for nobody until it has heard the others.
+// A new engine waits for all nodes that count at it, also for those that are away: only they may know what they
+// granted last. It cannot wait for ever, or a dead machine would keep the limits of a month closed. The names are on
+// the disk: otherwise a node that was restarted would wait for nobody until it has heard the others.
+//
+// The farm has a list of its own of who belongs to it (farm.Joining.Keep). A node leaves that one with its goodbye, and
+// a lost one stays in it until an operator forgets it. Here both are waited for, for ten minutes.
 
 // awayFor is how long a node that cannot be heard is waited for: as long as a machine may take to start again.
 const awayFor = 10 * time.Minute
 
-// A roll is who lends besides this node. A lender's mu protects it.
-type roll struct {
-	heard map[string]time.Duration // by the name of a node: when it was last there, by the time since some start
+// waitedFor are the other nodes that an engine is to wait for. A lender's mu protects them.
+type waitedFor struct {
+	heard map[string]time.Duration // by name: when the node was last heard, by Lending.Since
 	kept  map[string]bool          // the names on the disk
-	drops []string                 // that are to go from there
-	busy  bool                     // it is being written
+	drops []string                 // names to be removed from there
+	busy  bool                     // the disk is being written
 }
 
-// everybody returns who lends. now is the time since some start.
+// everybody returns the nodes that an engine is to wait for, with this one. now is the time of Lending.Since.
 func (l *Lender) everybody(now time.Duration) (names []string) {
 	self := farm.Home(l.Run)
 	up := l.Farm()
@@ -35,7 +38,7 @@ func (l *Lender) everybody(now time.Duration) (names []string) {
 			l.heard[name] = now
 		}
 	}
-	for len(l.heard) > farm.MaxNodes-1 { // no more are up: who is away longest makes room
+	for len(l.heard) > farm.MaxNodes-1 { // a farm has no more: the one that is away longest makes room
 		oldest := ""
 		for name, last := range l.heard {
 			if at, known := l.heard[oldest]; !known || last < at {
@@ -59,13 +62,13 @@ func (l *Lender) everybody(now time.Duration) (names []string) {
 	slices.Sort(names) // calls with the same nodes say so once
 	if l.Disk != nil && !l.busy && len(news)+len(l.drops) > 0 {
 		l.busy = true
-		go l.enrol(news, l.drops)
+		go l.keepNames(news, l.drops)
 		l.drops = nil
 	}
 	return names
 }
 
-// drop has a node forgotten. mu is held.
+// drop forgets a node. mu is held.
 func (l *Lender) drop(name string) {
 	delete(l.heard, name)
 	if l.kept[name] {
@@ -74,9 +77,9 @@ func (l *Lender) drop(name string) {
 	}
 }
 
-// enrol brings the names on the disk up to date. A name that cannot be written is tried again; one that stays there is
-// waited for once more after a restart.
-func (l *Lender) enrol(news, drops []string) {
+// keepNames brings the names on the disk up to date. A name that cannot be written is tried again. One that cannot be
+// removed is waited for once more after a restart.
+func (l *Lender) keepNames(news, drops []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), diskPatience)
 	defer cancel()
 	rows := func(names []string) (all []store.Ceiling) {
@@ -106,7 +109,7 @@ func (l *Lender) enrol(news, drops []string) {
 	}
 }
 
-// Forget has nobody wait for a node. It reports whether anybody did.
+// Forget ends the wait for a node. It reports whether there was one.
 func (l *Lender) Forget(node string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
