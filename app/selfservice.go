@@ -45,7 +45,7 @@ func (s selfService) Page(ctx context.Context, ticket string) (console.PageView,
 // shown is what a user sees, as the pages know it.
 func (s selfService) shown(ctx context.Context, v spool.PageView) (console.PageView, error) {
 	p := console.PageView{User: v.User, Stopped: v.Stopped, Since: v.Since, Until: v.Until, Waiting: v.Waiting,
-		Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator}
+		Limit: v.Limit, Resume: v.Resume, ByOperator: v.ByOperator, Elsewhere: v.Elsewhere.Text()}
 	switch u, err := s.post.User(ctx, v.User); {
 	case err == nil:
 		p.Contact, p.LogIn, p.Known, p.Language = u.Contact, u.Password != "", true, u.Language
@@ -59,6 +59,7 @@ func (s selfService) shown(ctx context.Context, v spool.PageView) (console.PageV
 			if !spool.Waits(&a) {
 				continue
 			}
+			m.Delayed = m.Delayed || a.State == store.Delayed
 			m.Held, m.New = m.Held || a.State == store.Held, m.New || a.State == store.Withheld
 			if len(m.To) == console.MaxPageRecipients {
 				m.More++

@@ -280,23 +280,24 @@ func TestSelfServicePage(t *testing.T) {
 // TestNewRecipientsOnThePage: what is withheld has a word of its own, says why, and is released and deleted like what
 // is held.
 func TestNewRecipientsOnThePage(t *testing.T) {
-	const because, limit = "mail to such new recipients waits for you", "When mail to more than 20 recipients waits"
+	const because, limit = "mail to such new recipients waits for you", "When mail to more than 20 recipients is delayed"
 	for _, c := range []struct {
-		held, isNew bool
-		state       string
-		others      bool // some of their mail waits for another reason
+		delayed, held, isNew bool
+		state                string
+		others               bool // some of their mail waits for another reason
 	}{
-		{true, false, ">held\n", true}, {false, false, ">delayed\n", true}, {false, true, ">new recipient\n", false},
-		{true, true, ">held, new recipient\n", true},
+		{false, true, false, ">held\n", true}, {true, false, false, ">delayed\n", true},
+		{false, false, true, ">held: new recipient\n", false}, {false, true, true, ">held, held: new recipient\n", true},
+		{true, false, true, ">delayed, held: new recipient\n", true},
 	} {
 		d := newDesk()
 		d.view.Stopped, d.view.Mails = false, d.view.Mails[1:2]
-		d.view.Mails[0].Held, d.view.Mails[0].New = c.held, c.isNew
+		d.view.Mails[0].Delayed, d.view.Mails[0].Held, d.view.Mails[0].New = c.delayed, c.held, c.isNew
 		site, _ := pagesOf(t, d, SelfServiceOptions{})
 		page := site + "/t/" + goodTicket
 		_, body, _ := get(t, "GET", page, "")
 		if !strings.Contains(body, c.state) || strings.Contains(body, because) != c.isNew ||
-			strings.Contains(body, limit) == c.isNew ||
+			strings.Contains(body, limit) != c.others ||
 			strings.Contains(body, "some of your mail waits") != c.others {
 			t.Errorf("%+v: %s", c, body)
 		}

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/words"
 	"weir/store"
 )
 
@@ -76,8 +77,9 @@ type PageView struct {
 	Mails   []PageMail
 	More    int // mails that are not listed, at least
 
-	Language   string // the one that they chose; empty for none
-	ByOperator bool   // an operator stopped them, who alone can let them go on
+	Elsewhere  words.Text // what became of mail that was too much, where weir does not keep it; empty: weir does
+	Language   string     // the one that they chose; empty for none
+	ByOperator bool       // an operator stopped them, who alone can let them go on
 }
 
 // A PageMail is a message that waits.
@@ -88,9 +90,9 @@ type PageMail struct {
 	More    int      // how many there are besides
 	Subject string
 	Size    int64
+	Delayed bool // it leaves by itself
 	Held    bool // until somebody releases it
-	// a recipient is new to the user, and it is withheld until it is released; it is delayed if neither is true
-	New bool
+	New     bool // a recipient is new to the user, and it is withheld until it is released
 }
 
 // MaxPageRecipients is how many recipients of a message a page lists.

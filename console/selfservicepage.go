@@ -126,7 +126,7 @@ func (v *PageView) bound() {
 // waits reports whether mail waits because its recipients are new to the user, and whether for another reason.
 func (v *PageView) waits() (isNew, other bool) {
 	isNew = slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.New })
-	return isNew, slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.Held || !m.New })
+	return isNew, slices.ContainsFunc(v.Mails, func(m PageMail) bool { return m.Held || m.Delayed })
 }
 
 // last is the latest message on the page.

@@ -54,15 +54,12 @@ func (l speech) functions() template.FuncMap {
 		"waits": func(n int) string {
 			return l.Count(int64(n), "Mail to {n} recipient waits.", "Mail to {n} recipients waits.")
 		},
-		"waitsOf": func(n, most int) string {
-			return l.Count(int64(n), "Mail to {n} recipient waits; up to {most} may.",
-				"Mail to {n} recipients waits; up to {most} may.", "most", most)
-		},
 		"stopsOver": func(n int) string {
-			return l.Count(int64(n), "When mail to more than {n} recipient waits, sending is stopped.",
-				"When mail to more than {n} recipients waits, sending is stopped.")
+			return l.Count(int64(n), "When mail to more than {n} recipient is delayed, sending is stopped.",
+				"When mail to more than {n} recipients is delayed, sending is stopped.")
 		},
-		"others": func(n int) string { return l.Say("and {n} more", "n", n) },
+		"elsewhere": func(t words.Text) string { return l.Say(t) },
+		"others":    func(n int) string { return l.Say("and {n} more", "n", n) },
 		"unlisted": func(n, before int) string {
 			if before > 0 {
 				return l.Say("and {n} that are not listed", "n", n)
@@ -102,15 +99,17 @@ func (l speech) bytes(n int64) string {
 
 // why says in a word or two why a message waits.
 func (l speech) why(m mailRow) string {
-	switch {
-	case m.Held && m.New:
-		return l.Say("held, new recipient")
-	case m.Held:
-		return l.Say("held")
-	case m.New:
-		return l.Say("new recipient")
+	var all []string
+	if m.Delayed {
+		all = append(all, l.Say("delayed"))
 	}
-	return l.Say("delayed")
+	if m.Held {
+		all = append(all, l.Say("held"))
+	}
+	if m.New {
+		all = append(all, l.Say("held: new recipient"))
+	}
+	return strings.Join(all, ", ")
 }
 
 // spoken is the language of a page: the one that its user has chosen, if any, otherwise the one that the browser

@@ -150,8 +150,6 @@ func stateOf(u *console.UserView) (string, tabular.Tint) {
 		return "stopped", tabular.Bad
 	case u.Made.IsZero():
 		return "no user of weir's", tabular.Plain
-	case !u.LogIn:
-		return "no password", tabular.Plain
 	}
 	return "sends", tabular.Plain
 }
@@ -179,6 +177,9 @@ func (t *terminal) user(u *console.UserView) {
 		line("senders", printable(cmp.Or(strings.Join(u.Senders, ", "), "any")))
 		if u.Language != "" {
 			line("language", printable(u.Language))
+		}
+		if !u.LogIn {
+			line("password", "none in weir")
 		}
 		line("own limits", printable(cmp.Or(u.Limits, "none")))
 		line("added", moment(u.Made))

@@ -50,9 +50,9 @@ var (
 	overDefer  = answer{ActionDefer, "4.7.1 You write to more new recipients than you may for now; try again later"}
 	overReject = answer{ActionReject, "5.7.1 You write to more new recipients than you may for now; try again later"}
 	stopReject = answer{ActionReject,
-		"5.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
+		"5.7.1 Your account is stopped: see the mail about it, or ask support"}
 	stopDefer = answer{ActionDefer,
-		"4.7.1 Your account is stopped because it wrote to too many recipients too fast; see the notice sent to you"}
+		"4.7.1 Your account is stopped: see the mail about it, or ask support"}
 	flagNew = answer{ActionReject,
 		"5.7.1 Your account writes to too many new people: for now it may write only to those it has written to before"}
 	flagBlock = answer{ActionReject,

@@ -63,6 +63,8 @@ type Notice struct {
 	Forever    bool          // Flagged: an operator did it, and only an operator ends it
 	Untold     bool          // Admin: the user has no contact, and was not told
 	Unknown    bool          // Admin: weir knows nothing of the user but the name
+	Password   bool          // Admin: weir has the password of the user
+	Resume     time.Time     // Stopped: when the user may send again by itself; zero: never
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string
 }
@@ -90,6 +92,19 @@ const (
 	PutOff                    // it did not take them, and the sender tries again
 	Declined                  // it refused them
 )
+
+// Text says it to the user. It is empty for Here.
+func (e Elsewhere) Text() words.Text {
+	switch e {
+	case OnHold:
+		return "What was too much is in the hold queue of the mail server. Those who run it can release it or delete it."
+	case PutOff:
+		return "What was too much was not taken. Your mail program, or the server that sent it for you, may try again later."
+	case Declined:
+		return "What was too much was refused: your mail program has told you what."
+	}
+	return ""
+}
 
 // Over says what holds for a flagged user.
 type Over uint8

@@ -94,7 +94,7 @@ func (n *Notice) say(l *lines, texts ...words.Text) {
 	var all []string
 	for _, t := range texts {
 		all = append(all, n.Language.Say(t, "account", n.account(), "text", clean(n.Text, 1000), "since",
-			n.clock(n.Since), "rate", clean(n.Rate, maxName), "limit", n.recipientCount(n.Limit)))
+			n.clock(n.Since), "resume", n.clock(n.Resume), "rate", clean(n.Rate, maxName), "limit", n.recipientCount(n.Limit)))
 	}
 	l.fill("", "", strings.Join(all, " "))
 	l.line("")
@@ -139,7 +139,7 @@ func (n *Notice) states(l *lines) {
 	}
 }
 
-const tellThem words.Text = "Tell those who run your mail."
+const tellThem words.Text = "Tell those who run the mail server."
 
 // stolen says what to do first about messages that somebody else wrote.
 func (n *Notice) stolen(l *lines) {
@@ -150,6 +150,10 @@ func (n *Notice) stolen(l *lines) {
 	}
 	if n.acts() && n.CanResume {
 		all = append(all, "Only then let your account send again.")
+	}
+	if !n.acts() && n.waits() > 0 {
+		n.say(l, append(all, "Tell those who run the mail server: they can delete the messages.")...)
+		return
 	}
 	n.say(l, append(all, tellThem)...)
 }
@@ -165,24 +169,29 @@ func (n *Notice) yours(l *lines) {
 		n.say(l, release)
 	case n.acts() && n.CanResume:
 		n.say(l, "If you did write them, let your account send again.")
+	case n.Kind == Stopped && n.decided() > 0:
+		n.say(l, "If you did write them, ask those who run the mail server to release them, and to let your account "+
+			"send again.")
 	case n.Kind == Stopped:
 		n.say(l, "If you did write them, ask those who run the mail server to let your account send again.")
+	case n.decided() > 0:
+		n.say(l, "If you did write them, ask those who run the mail server to release them.")
+	case n.Kind == Flagged:
+		n.say(l, "If you did write them, ask those who run the mail server to end this.")
 	}
 }
 
 func (n *Notice) stopped(l *lines) {
-	n.say(l, "Your account {account} has sent mail to many new addresses in a short time. That is how it looks when "+
-		"somebody has stolen a password. So the server takes no new mail from this account until somebody lets it "+
-		"send again.")
-	switch n.Elsewhere {
-	case OnHold:
-		n.say(l, "What was too much is in the hold queue of the mail server. Those who run it can release it or "+
-			"delete it.")
-	case PutOff:
-		n.say(l, "What was too much was not taken. Your mail program, or the server that sent it for you, may try "+
-			"again later.")
-	case Declined:
-		n.say(l, "What was too much was refused: your mail program has told you what.")
+	all := []words.Text{"Your account {account} has sent mail to many new addresses in a short time. That is how it " +
+		"looks when somebody has stolen a password.", "So the server takes no new mail from this account until " +
+		"somebody lets it send again."}
+	if !n.Resume.IsZero() {
+		all[1] = "So the server takes no new mail from this account until somebody lets it send again, or until " +
+			"{resume}: from then on it can send again by itself, slowly."
+	}
+	n.say(l, all...)
+	if n.Elsewhere != Here {
+		n.say(l, n.Elsewhere.Text())
 	}
 	n.states(l)
 	n.stolen(l)
@@ -194,7 +203,7 @@ func (n *Notice) delayed(l *lines) {
 		"slowly.")
 	n.states(l)
 	if n.Limit > 0 {
-		n.say(l, "If mail to more than {limit} is delayed, the server stops sending for this account and asks you.")
+		n.say(l, "If mail to more than {limit} is delayed, the server stops sending for this account, and tells you.")
 	}
 	n.stolen(l)
 }
@@ -203,7 +212,7 @@ func (n *Notice) review(l *lines) {
 	all := []words.Text{"Your account {account} has sent a message to so many people at once that it is held until " +
 		"somebody has looked at it."}
 	if n.Limit > 0 {
-		all = append(all, "More than {limit} may not wait.")
+		all = append(all, "At most {limit} can be delayed at once.")
 	}
 	n.say(l, all...)
 	n.states(l)
@@ -241,12 +250,15 @@ func (n *Notice) flagged(l *lines) {
 	default:
 		n.say(l, "So mail to people it never wrote to before is put on hold. Mail to others goes on.")
 	}
+	all := []words.Text{"This ends by itself when there are fewer new people, or when those who run the mail server " +
+		"end it."}
 	if n.Forever {
-		n.say(l, "This ends when those who run the mail server end it.")
-	} else {
-		n.say(l, "This ends by itself when there are fewer new people, or when those who run the mail server end it. "+
-			"What is on hold then stays there.")
+		all[0] = "This ends when those who run the mail server end it."
 	}
+	if n.Over == NewOnHold && (n.Elsewhere == Here || n.Elsewhere == OnHold) {
+		all = append(all, "What is on hold stays on hold after that.")
+	}
+	n.say(l, all...)
 	n.states(l)
 	n.stolen(l)
 	n.yours(l)
@@ -261,8 +273,12 @@ func (n *Notice) reminder(l *lines) {
 }
 
 func (n *Notice) link(l *lines) {
-	n.say(l, "Somebody has logged in to the page of your account {account} with its password, and has asked for this "+
-		"link. With it you can release held mail and delete it, and let your account send again.")
+	all := []words.Text{"Somebody has logged in to the page of your account {account} with its password, and has asked " +
+		"for this link. With it you can release held mail and delete it."}
+	if n.CanResume {
+		all = append(all, "You can also let your account send again.")
+	}
+	n.say(l, all...)
 	n.say(l, "IF IT WAS NOT YOU, somebody has your password. Change it at once, on a computer that you trust.", tellThem)
 	n.states(l)
 }
@@ -298,7 +314,8 @@ func (n *Notice) adminFlagged(l *lines) {
 	if n.Text != "" {
 		l.paragraph("Why: %s.", clean(n.Text, 1000))
 	}
-	n.onServer(l, "weir reach show "+n.User, "weir queue list", "weir user passwd "+n.User, "weir reach clear "+n.User)
+	n.onServer(l, slices.Concat([]string{"weir reach show " + n.User, n.listing()}, n.password(l),
+		[]string{"weir reach clear " + n.User})...)
 }
 
 func (n *Notice) admin(l *lines) {
@@ -308,11 +325,10 @@ func (n *Notice) admin(l *lines) {
 		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send "+
 			"again.", n.sums())
 	}
-	commands := []string{"weir queue list --user " + n.User}
+	commands := []string{n.listing()}
 	switch n.Elsewhere {
 	case OnHold:
 		l.paragraph("What was too much is in the hold queue of the mail server.")
-		commands[0] = "postqueue -p"
 	case PutOff:
 		l.paragraph("What was too much was not taken by the mail server; clients may try again.")
 	case Declined:
@@ -325,10 +341,28 @@ func (n *Notice) admin(l *lines) {
 	if n.Text != "" {
 		l.paragraph("Why: %s", clean(n.Text, 1000))
 	}
-	if !n.Unknown {
-		commands = append(commands, "weir user passwd "+n.User)
+	commands = append(commands, n.password(l)...)
+	if n.waits() > 0 {
+		commands = append(commands, "weir queue delete --all --user "+n.User)
 	}
-	n.onServer(l, append(commands, "weir queue delete --all --user "+n.User, "weir user resume "+n.User)...)
+	n.onServer(l, append(commands, "weir user resume "+n.User)...)
+}
+
+// listing is the command that shows the messages that were too much.
+func (n *Notice) listing() string {
+	if n.Elsewhere == OnHold {
+		return "postqueue -p"
+	}
+	return "weir queue list --user " + n.User
+}
+
+// password is the command that changes the password, if weir has it; else it says who can.
+func (n *Notice) password(l *lines) []string {
+	if n.Password {
+		return []string{"weir user passwd " + n.User}
+	}
+	l.paragraph("weir does not have the password of the user: change it where your mail server has it.")
+	return nil
 }
 
 // contact is the command that gives the user a contact.
@@ -410,9 +444,6 @@ func (n *Notice) list(l *lines) {
 
 func (n *Notice) ways(l *lines) {
 	if !n.acts() {
-		if n.waits() > 0 && slices.Contains([]Kind{Stopped, Delayed, Review, Barred, Flagged, Reminder}, n.Kind) {
-			l.fill("", "", n.Language.Say("Those who run the mail server can release the messages, or delete them."))
-		}
 		return
 	}
 	until := n.clock(n.Until)

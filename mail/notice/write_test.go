@@ -35,7 +35,7 @@ func sample(kind Kind) *Notice {
 		To: "ann@example.com", Host: "mail.example.org",
 		MessageID: "1@mail.example.org", Now: start, User: "ann", Link: "https://mail.example.org/held?t=" + ticket,
 		Until:      start.AddDate(0, 0, 7),
-		Recipients: Recipients{Held: 44}, Limit: 20, CanResume: kind == Stopped,
+		Recipients: Recipients{Held: 44}, Limit: 20, CanResume: kind == Stopped, Password: true,
 		List: []Line{
 			{ID: 1 << 60, At: start.Add(-3 * time.Minute), Held: many(40), Subject: "Minutes of the meeting", Size: 12_345},
 			{ID: 1<<60 + 1, At: start.Add(-2 * time.Minute), Held: many(1),
@@ -111,6 +111,8 @@ var kept = []Elsewhere{Here}
 
 var situations = []situation{
 	{"stopped", Stopped, Recipients{Held: 25}, kept, nil},
+	{"stopped, and sends again by itself", Stopped, Recipients{Held: 25}, kept,
+		func(n *Notice) { n.Resume = start.AddDate(0, 0, 1) }},
 	{"stopped by one message to one", Stopped, Recipients{Held: 1}, kept, nil},
 	{"stopped, and some mail was to new people", Stopped, Recipients{Held: 21, New: 8}, kept, nil},
 	{"stopped, nothing waits in weir", Stopped, Recipients{}, []Elsewhere{OnHold, PutOff, Declined}, nil},
@@ -143,12 +145,16 @@ var situations = []situation{
 	{"tells the admin of a stop", Admin, Recipients{Held: 25, New: 1}, kept, nil},
 	{"tells the admin of a stop, the user has no contact", Admin, Recipients{Held: 25}, kept,
 		func(n *Notice) { n.Untold = true }},
+	{"tells the admin of a stop, the password is not weir's", Admin, Recipients{Held: 25}, kept,
+		func(n *Notice) { n.Password = false }},
 	{"tells the admin of a stop, nothing waits in weir", Admin, Recipients{},
 		[]Elsewhere{OnHold, PutOff, Declined}, nil},
 	{"tells the admin of an operator's stop", Admin, Recipients{}, kept,
 		func(n *Notice) { n.Text = "stopped by root" }},
 	{"tells the admin of a flag", AdminFlagged, Recipients{New: 8}, kept,
 		func(n *Notice) { n.Text = "51 new recipients within an hour" }},
+	{"tells the admin of a flag, nothing waits in weir", AdminFlagged, Recipients{},
+		[]Elsewhere{OnHold, PutOff, Declined}, func(n *Notice) { n.Text = "51 new recipients within an hour" }},
 	{"tells the admin what is still held", AdminReminder, Recipients{Held: 2}, kept,
 		func(n *Notice) { n.Since = start.AddDate(0, 0, -3) }},
 }

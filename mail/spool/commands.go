@@ -240,7 +240,7 @@ func (d *Done) text(l *words.Language, missing []int) string {
 		all = append(all, l.Say("Your account still cannot send mail: that is a command of its own."))
 	}
 	if d.Refused {
-		all = append(all, l.Say("The administrator stopped you, and only they can let you send mail again."))
+		all = append(all, l.Say("Those who run the mail server have stopped your account. Only they can let it send again."))
 	}
 	if len(missing) > 0 {
 		numbers := strings.Trim(fmt.Sprint(missing[:min(len(missing), 20)]), "[]")
@@ -318,6 +318,8 @@ type PageView struct {
 	More       bool         // there is more than is shown
 	Last       store.MailID // the latest that is shown: All on this page goes up to it
 	Until      time.Time    // until when the link is good
+
+	Elsewhere notice.Elsewhere // what became of messages that were too much
 }
 
 // Page returns what a user sees behind the link of a notice, or notice.ErrForged or notice.ErrOld.
@@ -345,6 +347,9 @@ func (d *desk) pageFor(ctx context.Context, now time.Time, purpose, ticket strin
 		v.Held, v.Waiting = held, n.All()
 		if len(held) > 0 {
 			v.Last = held[len(held)-1].ID
+		}
+		if of := d.gates.Load().of(t.Gate); of != nil {
+			v.Elsewhere = of.Elsewhere
 		}
 		g := d.gates.Load().throttle(t.Throttle)
 		if g == nil {

@@ -69,7 +69,8 @@ func (t *userTx) lasts() time.Duration {
 // tell writes to the user, where there is an address, and to the admin that the user is stopped.
 func (t *userTx) tell(kind notice.Kind, admin, why string) error {
 	written, err := t.queue.notify(t.tx, t.now, t.gate, &t.user, notification{kind: kind, adminKind: notice.Admin,
-		user: true, admin: admin, Notice: notice.Notice{Text: why, Limit: t.params.Stop}})
+		user: true, admin: admin, Notice: notice.Notice{Text: why, Limit: t.params.Stop,
+			Resume: t.mem.state.Due(&t.params)}})
 	t.ready = t.ready || written
 	return err
 }
@@ -95,6 +96,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	n := m.Notice
 	n.Kind, n.Host, n.Now, n.User, n.Expire, n.Elsewhere = m.kind, g.Host, now, user.Name, g.HeldFor, g.Elsewhere
 	n.Recipients, n.List, n.Untold, n.Unknown = waitingOf(held), lines(held), !m.user, user.Made.IsZero()
+	n.Password = user.Password != ""
 	if m.user {
 		told := n
 		told.Language = g.speaks(user)
