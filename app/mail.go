@@ -97,11 +97,11 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 		return errors.Join(err, s.Stop(ended()))
 	}
 	a.post.Spool, a.post.door.Store = s, k.store.Access()
-	letters, _, err := s.Count(ctx)
+	messages, _, err := s.Count(ctx)
 	if err != nil {
 		return errors.Join(err, s.Stop(ended()))
 	}
-	if letters > 0 || hasMail(g.cfg) || hasReach(g.cfg) {
+	if messages > 0 || hasMail(g.cfg) || hasReach(g.cfg) {
 		a.post.goOn()
 	}
 	return nil

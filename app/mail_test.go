@@ -171,7 +171,7 @@ func TestPeopleDoNotNotice(t *testing.T) {
 	}
 	p.arrived(60, colleagues)
 	p.arrived(90, readers)
-	if s := p.status(); s.Letters != 0 || s.Stopped != 0 {
+	if s := p.status(); s.Messages != 0 || s.Stopped != 0 {
 		t.Errorf("%+v", s)
 	}
 }
@@ -192,7 +192,7 @@ func TestShadowLetsEverythingPass(t *testing.T) {
 		}
 	}
 	p.arrived(60, to)
-	if s := p.status(); s.Stopped != 0 || s.Letters != 0 {
+	if s := p.status(); s.Stopped != 0 || s.Messages != 0 {
 		t.Errorf("%+v", s)
 	}
 	status, err := p.control.Status(context.Background())

@@ -20,7 +20,7 @@ import (
 )
 
 // stopped sends three mails of ann's own and then enough to have her stopped, and returns the notice.
-func (p *post) stopped() (own []string, notice letter) {
+func (p *post) stopped() (own []string, notice message) {
 	p.t.Helper()
 	p.user("ann")
 	m := p.mailer("ann")
@@ -48,7 +48,7 @@ func (p *post) stopped() (own []string, notice letter) {
 }
 
 // replied writes a reply to a notice, as a mail program would.
-func replied(notice letter, lines ...string) string {
+func replied(notice message, lines ...string) string {
 	text := strings.Join(lines, "\r\n") + "\r\n\r\nOn Monday, weir wrote:\r\n"
 	for line := range strings.Lines(notice.text) {
 		text += "> " + strings.TrimRight(line, "\r\n") + "\r\n"
@@ -59,7 +59,7 @@ func replied(notice letter, lines ...string) string {
 }
 
 // replyTo is where a notice wants its answer.
-func replyTo(t *testing.T, notice letter) string {
+func replyTo(t *testing.T, notice message) string {
 	t.Helper()
 	a, err := mail.ParseAddress(notice.header("Reply-To"))
 	if err != nil {

@@ -35,7 +35,7 @@ func (b backend) Mail() console.Mail {
 
 func (d mailOps) now() time.Time { return d.opts.Clock.Now() }
 
-func (d mailOps) Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
+func (d mailOps) Queue(ctx context.Context, q store.MessageQuery, limit int) ([]store.Queued, error) {
 	if q.User != "" {
 		q.User = d.named(ctx, q.User)
 	}
@@ -104,7 +104,7 @@ func note(r *console.MailResult, id store.MailID, recipients int) {
 
 // count is how many mails of a user wait, up to a bound.
 func (d mailOps) count(ctx context.Context, user string) (int, error) {
-	list, err := d.post.Queue(ctx, store.LetterQuery{User: user}, console.MaxMailPage)
+	list, err := d.post.Queue(ctx, store.MessageQuery{User: user}, console.MaxMailPage)
 	n := 0
 	for i := range list {
 		if slices.ContainsFunc(list[i].To, func(a store.Addressee) bool { return spool.Waits(&a) }) {
@@ -389,12 +389,12 @@ func (b backend) mailStatus() *console.MailStatus {
 		Bounced: o.bounced.Load(), Stopped: b.post.CountStopped(), Flagged: b.post.CountFlagged()}
 	ctx, cancel := context.WithTimeout(context.Background(), statusPatience)
 	defer cancel()
-	letters, by, err := b.post.Count(ctx)
+	messages, by, err := b.post.Count(ctx)
 	if err != nil {
 		return s // the store says of itself that it fails
 	}
-	s.Letters, s.Recipients = letters, by
-	if first, err := b.post.Queue(ctx, store.LetterQuery{}, 1); err == nil && len(first) > 0 {
+	s.Messages, s.Recipients = messages, by
+	if first, err := b.post.Queue(ctx, store.MessageQuery{}, 1); err == nil && len(first) > 0 {
 		s.Oldest = first[0].Received
 	}
 	return s

@@ -89,7 +89,7 @@ func TestDisabledAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.sleeps(time.Hour)
-	queue, err := p.control.Queue(ctx, store.LetterQuery{User: "ann"}, 10)
+	queue, err := p.control.Queue(ctx, store.MessageQuery{User: "ann"}, 10)
 	if err != nil || len(queue.Mails) != 2 || queue.Mails[0].To[0].State != store.Held ||
 		len(p.sink.to("c@elsewhere.example")) != 0 {
 		t.Errorf("the queue %+v, %v", queue, err)

@@ -24,13 +24,13 @@ import (
 	"weir/internal/clock"
 )
 
-// A letter is a mail that came out of weir.
-type letter struct {
+// A message is a mail that came out of weir.
+type message struct {
 	from, to, text string
 }
 
-// subject is the subject of a letter, or what is wrong with it.
-func (l *letter) header(name string) string {
+// subject is the subject of a message, or what is wrong with it.
+func (l *message) header(name string) string {
 	m, err := mail.ReadMessage(strings.NewReader(l.text))
 	if err != nil {
 		return err.Error()
@@ -41,7 +41,7 @@ func (l *letter) header(name string) string {
 // A sink is the next hop: it takes everything and remembers it, recipient by recipient.
 type sink struct {
 	mu      sync.Mutex
-	all     []letter
+	all     []message
 	refuses func(to string) error
 	server  *smtp.Server
 	address string
@@ -105,13 +105,13 @@ func (s *sinkSession) Data(r io.Reader) error {
 	s.sink.mu.Lock()
 	defer s.sink.mu.Unlock()
 	for _, to := range s.to {
-		s.sink.all = append(s.sink.all, letter{s.from, to, string(text)})
+		s.sink.all = append(s.sink.all, message{s.from, to, string(text)})
 	}
 	return nil
 }
 
 // to returns what has come for a recipient; empty: for anybody.
-func (s *sink) to(address string) (all []letter) {
+func (s *sink) to(address string) (all []message) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.all {

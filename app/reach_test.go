@@ -195,7 +195,7 @@ func TestReachHoldNew(t *testing.T) {
 	if s := p.status(); s.Recipients[store.Withheld] != 12 {
 		t.Errorf("%d are withheld after the flag has ended, want 12", s.Recipients[store.Withheld])
 	}
-	all, err := p.control.Queue(context.Background(), store.LetterQuery{User: "ann", State: store.Withheld}, 100)
+	all, err := p.control.Queue(context.Background(), store.MessageQuery{User: "ann", State: store.Withheld}, 100)
 	if err != nil || len(all.Mails) != 12 {
 		t.Fatal(len(all.Mails), err)
 	}

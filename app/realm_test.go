@@ -53,7 +53,7 @@ throttles:
 		if u, err := p.control.User(t.Context(), name); err != nil || u.Contact != "ann@private.example" {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
-		if found, err := p.control.Queue(t.Context(), store.LetterQuery{User: name}, 10); err != nil ||
+		if found, err := p.control.Queue(t.Context(), store.MessageQuery{User: name}, 10); err != nil ||
 			len(found.Mails) != 1 || found.Mails[0].User != "ann@example.org" {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}

@@ -332,7 +332,7 @@ func (w StoreStatus) collect(s scrape) {
 }
 
 func (m *MailStatus) collect(s scrape) {
-	put(s, "weir_mail_messages", m.Letters)
+	put(s, "weir_mail_messages", m.Messages)
 	for _, state := range store.States {
 		put(s, "weir_mail_queue_recipients", m.Recipients[state], state.String())
 	}

@@ -17,7 +17,7 @@ import (
 // Besides *Error it may return these errors of the store: store.ErrNotFound, ErrExists, ErrInvalid and ErrTooLarge.
 type Mail interface {
 	// Queue returns up to limit messages that match, the oldest first.
-	Queue(ctx context.Context, q store.LetterQuery, limit int) ([]store.Queued, error)
+	Queue(ctx context.Context, q store.MessageQuery, limit int) ([]store.Queued, error)
 	// ShowMail returns a message, up to MaxHeader bytes of its header, and its text as MailText finds it.
 	ShowMail(ctx context.Context, id store.MailID) (mail store.Queued, header, text string, err error)
 	// Release sends held and delayed messages at once, Delete removes them, and Retry repeats a delivery now instead of
@@ -120,7 +120,7 @@ func checkLine(what, text string, most int, empty bool) error {
 
 // MailStatus sums up the mail side. Totals count recipients since the start.
 type MailStatus struct {
-	Letters    int                 `json:"letters"`         // messages in the queue
+	Messages   int                 `json:"messages"`        // messages in the queue
 	Recipients map[store.State]int `json:"recipients"`      // not delivered yet, by state
 	Stopped    int                 `json:"stopped_users"`   // who may not send
 	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
@@ -133,10 +133,10 @@ type MailStatus struct {
 
 // Summary describes the queue in a sentence.
 func (m *MailStatus) Summary() string {
-	if m.Letters == 0 {
+	if m.Messages == 0 {
 		return "No mail waits."
 	}
-	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Letters, "message"), verb(m.Letters, "waits", "wait"),
+	return fmt.Sprintf("%s %s, the oldest since %s.", several(m.Messages, "message"), verb(m.Messages, "waits", "wait"),
 		m.Oldest.UTC().Format("2006-01-02 15:04:05 UTC"))
 }
 

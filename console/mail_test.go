@@ -26,7 +26,7 @@ type mailed struct {
 
 	asked  string
 	by     string
-	query  store.LetterQuery
+	query  store.MessageQuery
 	limit  int
 	order  MailOrder
 	users  UserQuery
@@ -59,7 +59,7 @@ func (m *mailed) Status() Status {
 
 func (m *mailed) note(what, by string) error { m.asked, m.by = what, by; return m.err }
 
-func (m *mailed) Queue(_ context.Context, q store.LetterQuery, limit int) ([]store.Queued, error) {
+func (m *mailed) Queue(_ context.Context, q store.MessageQuery, limit int) ([]store.Queued, error) {
 	m.query, m.limit = q, limit
 	return m.queue[:min(limit, len(m.queue))], m.err
 }
@@ -137,8 +137,8 @@ func me() string {
 	return anOperator
 }
 
-func letter(id store.MailID, recipients int) store.Queued {
-	q := store.Queued{Letter: store.Letter{ID: id, User: "ann", Subject: "news", Received: time.Unix(1e9, 0).UTC()}}
+func message(id store.MailID, recipients int) store.Queued {
+	q := store.Queued{Message: store.Message{ID: id, User: "ann", Subject: "news", Received: time.Unix(1e9, 0).UTC()}}
 	for n := range recipients {
 		q.To = append(q.To, store.Addressee{Mail: id, Number: n, Address: "a@example.org", State: store.Held})
 	}
@@ -148,19 +148,19 @@ func letter(id store.MailID, recipients int) store.Queued {
 func TestQueueOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	ctx := t.Context()
-	m.queue = []store.Queued{letter(1, 1), letter(2, 3)}
-	q := store.LetterQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
+	m.queue = []store.Queued{message(1, 1), message(2, 3)}
+	q := store.MessageQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
 	page, err := c.Queue(ctx, q, 2)
 	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 ||
 		!reflect.DeepEqual(page.Mails[1].Queued, m.queue[1]) {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
-	if page, err := c.Queue(ctx, store.LetterQuery{}, 0); err != nil || m.query != (store.LetterQuery{}) ||
+	if page, err := c.Queue(ctx, store.MessageQuery{}, 0); err != nil || m.query != (store.MessageQuery{}) ||
 		m.limit != MaxMailPage || page.Next != 0 {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
 	for _, limit := range []int{-1, MaxMailPage + 1} {
-		if _, err := c.Queue(ctx, store.LetterQuery{}, limit); code(err) != http.StatusBadRequest {
+		if _, err := c.Queue(ctx, store.MessageQuery{}, limit); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
@@ -214,7 +214,7 @@ func TestQueueOverTheSocket(t *testing.T) {
 
 // TestQueuePagesAreBounded: mails to very many make shorter pages, and nothing is left out that is not said.
 func TestQueuePagesAreBounded(t *testing.T) {
-	found := []store.Queued{letter(1, MaxMailRecipients-1), letter(2, 1), letter(3, 1), letter(4, MaxMailRecipients+5)}
+	found := []store.Queued{message(1, MaxMailRecipients-1), message(2, 1), message(3, 1), message(4, MaxMailRecipients+5)}
 	p := pageOf(found, 10)
 	if len(p.Mails) != 2 || p.Next != 2 {
 		t.Errorf("%d mails, next %s", len(p.Mails), p.Next)
@@ -348,7 +348,7 @@ func TestNoMailGate(t *testing.T) {
 	control(t, plain, newBackend())
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
-			"queue": second(c.Queue(t.Context(), store.LetterQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
+			"queue": second(c.Queue(t.Context(), store.MessageQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(c.Users(t.Context(), UserQuery{})),
 			"stop":    second(c.StopUser(t.Context(), "ann", "")),
@@ -450,7 +450,7 @@ func TestMailStatusShown(t *testing.T) {
 	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, "weir_mail_queue_recipients") {
 		t.Error("mail is counted where there is none")
 	}
-	m.status = &MailStatus{Letters: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4,
+	m.status = &MailStatus{Messages: 3, Recipients: map[store.State]int{store.Held: 25, store.Delayed: 4,
 		store.Withheld: 31}, Stopped: 1, Flagged: 2,
 		Oldest: time.Unix(1e9, 0), Delivered: 77, Bounced: 2, Deferred: 5, Accepted: 99}
 	_, body, _ := get(t, "GET", site+"/", "")
@@ -480,7 +480,7 @@ func TestMailStatusShown(t *testing.T) {
 
 func TestMailInBrowser(t *testing.T) {
 	t.Parallel()
-	m := &mailed{backend: newBackend(), status: &MailStatus{Letters: 123456,
+	m := &mailed{backend: newBackend(), status: &MailStatus{Messages: 123456,
 		Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4, store.Withheld: 1_234_567},
 		Stopped:    17, Flagged: 21,
 		Oldest: time.Unix(1.7e9, 0), Accepted: 123456789012, Delivered: 123456789012, Bounced: 21234, Deferred: 53456}}

@@ -30,7 +30,7 @@ func (b busyBackend) Mail() Mail { return b }
 func (b busyBackend) Status() Status {
 	s := b.backend.Status()
 	s.Gates = []GateStatus{{Gate: "127.0.0.1:8080", Kind: "http", Address: "127.0.0.1:8080"}}
-	s.Mail = &MailStatus{Letters: 12, Recipients: map[store.State]int{store.Held: 12}, Stopped: 1, Flagged: 1}
+	s.Mail = &MailStatus{Messages: 12, Recipients: map[store.State]int{store.Held: 12}, Stopped: 1, Flagged: 1}
 	s.Bans = BanStatus{Clients: 12, Networks: 13, Operators: 2, Max: 1000}
 	return s
 }
@@ -78,7 +78,7 @@ func (b busyBackend) User(_ context.Context, name string) (UserView, error) {
 			WorkingSet: 25, Limits: "slack 10, stop 50, rate 1/s"}}}, nil
 }
 
-func (b busyBackend) Queue(context.Context, store.LetterQuery, int) ([]store.Queued, error) {
+func (b busyBackend) Queue(context.Context, store.MessageQuery, int) ([]store.Queued, error) {
 	return []store.Queued{busyMail()}, nil
 }
 
@@ -87,7 +87,7 @@ func (b busyBackend) ShowMail(context.Context, store.MailID) (store.Queued, stri
 }
 
 func busyMail() store.Queued {
-	return store.Queued{Letter: store.Letter{ID: 7, User: "ann", Sender: "ann@example.org", Subject: "<b>news</b>",
+	return store.Queued{Message: store.Message{ID: 7, User: "ann", Sender: "ann@example.org", Subject: "<b>news</b>",
 		Received: busyTime}, To: []store.Addressee{{Mail: 7, Address: "bob@example.net", State: store.Held,
 		Status: "451 later"}}}
 }

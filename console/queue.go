@@ -136,7 +136,7 @@ var (
 				}
 				return p, err
 			}
-			found, err := m.Queue(q, store.LetterQuery{User: in.User, State: in.State, After: in.After}, limit)
+			found, err := m.Queue(q, store.MessageQuery{User: in.User, State: in.State, After: in.After}, limit)
 			return pageOf(found, limit), err
 		}))
 
@@ -196,7 +196,7 @@ func cut(q store.Queued, most int) MailLine {
 }
 
 // Queue returns a part of the queue.
-func (c *Client) Queue(ctx context.Context, q store.LetterQuery, limit int) (MailPage, error) {
+func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
 	return queueList.ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
 }
 

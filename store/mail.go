@@ -42,11 +42,11 @@ type Staged interface {
 	Size() int64
 	// Note gives the envelope, before Seal. It is kept behind a text in a file, to bring the mail back if its row is
 	// lost. It may be left out. Seal reads what it was given.
-	Note(l *Letter, to []Addressee)
-	// Seal syncs the text to the disk and returns it for PutLetter. Nothing may be written after it.
+	Note(l *Message, to []Addressee)
+	// Seal syncs the text to the disk and returns it for PutMessage. Nothing may be written after it.
 	Seal() (Text, error)
 	// Discard removes the text unless it belongs to a mail. It may be called at any time, even twice, but not while
-	// PutLetter is under way. After PutLetter was committed it does nothing.
+	// PutMessage is under way. After PutMessage was committed it does nothing.
 	Discard()
 }
 
@@ -92,18 +92,18 @@ type MailTx interface {
 	// Flagged returns up to limit sketches of flagged users, by throttle and user, after one of them.
 	Flagged(afterThrottle, afterUser string, limit int) ([]Sketch, error)
 
-	// PutLetter adds a mail with its addressees, up to MaxAddressees; they need not say which mail they are
+	// PutMessage adds a mail with its addressees, up to MaxAddressees; they need not say which mail they are
 	// of. Its Size is that of the text. An id that is there gets ErrExists; a text in a file that was not sealed, or
 	// that another mail has, ErrInvalid.
-	PutLetter(Letter, Text, []Addressee) error
-	// Letter returns a mail without its text, or ErrNotFound.
-	Letter(id MailID) (Letter, error)
+	PutMessage(Message, Text, []Addressee) error
+	// Message returns a mail without its text, or ErrNotFound.
+	Message(id MailID) (Message, error)
 	// Addressees returns the addressees of a mail.
 	Addressees(id MailID) ([]Addressee, error)
-	// Letters returns up to limit mails that match, with their addressees.
-	Letters(q LetterQuery, limit int) ([]Queued, error)
+	// Messages returns up to limit mails that match, with their addressees.
+	Messages(q MessageQuery, limit int) ([]Queued, error)
 	// Count returns how many mails and addressees there are, by state.
-	Count() (letters int, addressees map[State]int, err error)
+	Count() (messages int, addressees map[State]int, err error)
 	// Ready returns up to limit addressees in the states Ready, Pooled or Sending that are due at now, the longest due
 	// first. Pooled are left out unless they are asked for.
 	Ready(now time.Time, pooled bool, limit int) ([]Addressee, error)

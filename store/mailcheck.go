@@ -10,28 +10,28 @@ import (
 
 // Bounds of mail, in bytes and in entries.
 const (
-	MaxInline        = 64 << 10  // a text up to here is in the store itself, a longer one in a file
-	MaxAddress       = 512       // an address of the envelope
-	MaxOriginal      = 768       // … as the client first knew it, with its type
-	MaxNotify        = 64        // of NOTIFY
-	MaxEnvelope      = 128       // of ENVID
-	MaxSubject       = 256       // of a mail
-	MaxUser          = 256       // the name of a user
-	MaxGate          = 128       // the name of a gate
-	MaxPassword      = 512       // of a user, hashed
-	MaxLimits        = 4096      // own limits of a user
-	MaxLanguage      = 35        // the tag of a language
-	MaxSenders       = 128       // addresses that a user may send from
-	MaxMemory        = 2 << 20   // what a throttle remembers of a user
-	MaxSketch        = 512 << 10 // what a reach throttle knows of a user
-	MaxKnownBytes    = 4 << 20   // … the known part of it
-	MaxAddressees    = 10_000    // of a mail
-	MaxStatus        = 1024      // what the next hop said
-	MaxOwner         = 128       // the name of a process
-	MaxNonce         = 128       // of a ticket
-	MaxTicketLetters = 1000      // mails that a ticket is about
-	MaxWhat          = 64        // what was done
-	MaxEntryText     = 2048      // of an entry of the audit log
+	MaxInline         = 64 << 10  // a text up to here is in the store itself, a longer one in a file
+	MaxAddress        = 512       // an address of the envelope
+	MaxOriginal       = 768       // … as the client first knew it, with its type
+	MaxNotify         = 64        // of NOTIFY
+	MaxEnvelope       = 128       // of ENVID
+	MaxSubject        = 256       // of a mail
+	MaxUser           = 256       // the name of a user
+	MaxGate           = 128       // the name of a gate
+	MaxPassword       = 512       // of a user, hashed
+	MaxLimits         = 4096      // own limits of a user
+	MaxLanguage       = 35        // the tag of a language
+	MaxSenders        = 128       // addresses that a user may send from
+	MaxMemory         = 2 << 20   // what a throttle remembers of a user
+	MaxSketch         = 512 << 10 // what a reach throttle knows of a user
+	MaxKnownBytes     = 4 << 20   // … the known part of it
+	MaxAddressees     = 10_000    // of a mail
+	MaxStatus         = 1024      // what the next hop said
+	MaxOwner          = 128       // the name of a process
+	MaxNonce          = 128       // of a ticket
+	MaxTicketMessages = 1000      // mails that a ticket is about
+	MaxWhat           = 64        // what was done
+	MaxEntryText      = 2048      // of an entry of the audit log
 )
 
 // Valid reports whether the id is one that a mail can have.
@@ -77,7 +77,7 @@ func checkWhen(what string, t time.Time) error {
 }
 
 // Validate returns what is wrong with the mail: ErrInvalid or ErrTooLarge.
-func (l *Letter) Validate() error {
+func (l *Message) Validate() error {
 	if err := cmp.Or(checkTexts(
 		bounded{"the name of a gate", l.Gate, MaxGate, true}, bounded{"the name of a user", l.User, MaxUser, false},
 		bounded{"a subject", l.Subject, MaxSubject, false},
@@ -190,10 +190,10 @@ func (m *Memory) Validate() error {
 
 // Validate returns what is wrong with the ticket: ErrInvalid or ErrTooLarge.
 func (t *Ticket) Validate() error {
-	if len(t.Letters) > MaxTicketLetters {
-		return fmt.Errorf("a ticket about %d messages, at most %d: %w", len(t.Letters), MaxTicketLetters, ErrTooLarge)
+	if len(t.Messages) > MaxTicketMessages {
+		return fmt.Errorf("a ticket about %d messages, at most %d: %w", len(t.Messages), MaxTicketMessages, ErrTooLarge)
 	}
-	for _, id := range t.Letters {
+	for _, id := range t.Messages {
 		if !id.Valid() {
 			return fmt.Errorf("%s is not the id of a message: %w", id, ErrInvalid)
 		}

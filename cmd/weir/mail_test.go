@@ -44,7 +44,7 @@ func newPostOffice() *postOffice {
 	p := &postOffice{users: map[string]*console.UserView{}, secrets: map[string]string{}, reach: newReach()}
 	var ids store.MailIDs
 	for i := range 3 {
-		m := store.Queued{Letter: store.Letter{ID: ids.Next(noon.Add(time.Duration(i) * time.Second)), Gate: ":587",
+		m := store.Queued{Message: store.Message{ID: ids.Next(noon.Add(time.Duration(i) * time.Second)), Gate: ":587",
 			User: "ann", Sender: "ann@example.org",
 			Subject: fmt.Sprintf("news %d\x1b[2J", i), Received: noon.Add(time.Duration(i) * time.Second),
 			Size: 4096 * int64(i+1)}}
@@ -65,7 +65,7 @@ func (p *postOffice) Status() console.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := console.Status{Version: "test", State: "serving", Ready: true,
-		Mail: &console.MailStatus{Letters: len(p.mails), Oldest: noon, Delivered: 7,
+		Mail: &console.MailStatus{Messages: len(p.mails), Oldest: noon, Delivered: 7,
 			Recipients: map[store.State]int{}}}
 	for _, m := range p.mails {
 		for _, a := range m.To {
@@ -89,7 +89,7 @@ func (p *postOffice) note(by, what, user, text string) {
 	p.log = append(p.log, store.Entry{ID: int64(len(p.log) + 1), At: noon, By: by, What: what, User: user, Text: text})
 }
 
-func (p *postOffice) Queue(_ context.Context, q store.LetterQuery, limit int) (found []store.Queued, _ error) {
+func (p *postOffice) Queue(_ context.Context, q store.MessageQuery, limit int) (found []store.Queued, _ error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, m := range p.mails {

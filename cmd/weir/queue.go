@@ -56,7 +56,7 @@ func (t *terminal) queue(all *console.MailPage) {
 	rows := table{heads: []string{"mail", "received", "user", "to", "state", "tries", "size", "subject"}}
 	for _, m := range all.Mails {
 		state, tint := statesOf(m.To)
-		rows.row(text(m.ID.String()), text(moment(m.Received)), text(m.Letter.User), text(recipients(m)),
+		rows.row(text(m.ID.String()), text(moment(m.Received)), text(m.Message.User), text(recipients(m)),
 			cell{text: state, tint: tint},
 			number(tries(m.To)), cell{text: bytesOf(m.Size), right: true}, text(m.Subject))
 	}
@@ -140,7 +140,7 @@ func (t *terminal) showMail(m *console.MailView) {
 		}
 	}
 	line("mail", m.ID.String())
-	line("user", m.Letter.User)
+	line("user", m.Message.User)
 	line("sender", cmp.Or(m.Sender, "nobody (the null sender)"))
 	line("subject", m.Subject)
 	line("gate", m.Gate)
@@ -203,8 +203,8 @@ func (t *terminal) mail(m *console.MailStatus) {
 		number(m.Bounced))
 	fmt.Fprintln(t.out)
 	t.write(&rows)
-	line := count(m.Letters, "message")
-	if m.Letters > 0 && !m.Oldest.IsZero() {
+	line := count(m.Messages, "message")
+	if m.Messages > 0 && !m.Oldest.IsZero() {
 		line += ", the oldest of " + moment(m.Oldest)
 	}
 	stopped := count(m.Stopped, "user") + " stopped"

@@ -19,7 +19,7 @@ func keepMail(ts *testscript.TestScript, _ bool, args []string) {
 	s, err := sqlite.Open(context.Background(), sqlite.Options{Folder: folder})
 	ts.Check(err)
 	for i, size := range []int{100, store.MaxInline + 1} {
-		l := store.Letter{ID: store.MailID(i + 1), Gate: ":587", User: "ann", Sender: "ann@example.org", Received: noon}
+		l := store.Message{ID: store.MailID(i + 1), Gate: ":587", User: "ann", Sender: "ann@example.org", Received: noon}
 		to := []store.Addressee{{Address: "bob@example.net", State: store.Ready}}
 		staged := s.Mail().Stage()
 		_, err := staged.Write([]byte("Subject: news\r\n\r\n" + strings.Repeat("x", size) + "\r\n"))
@@ -28,7 +28,7 @@ func keepMail(ts *testscript.TestScript, _ bool, args []string) {
 		text, err := staged.Seal()
 		ts.Check(err)
 		ts.Check(s.Mail().Update(context.Background(), func(tx store.MailTx) error {
-			return errors.Join(tx.PutLetter(l, text, to), tx.PutUser(store.User{Name: "ann"}))
+			return errors.Join(tx.PutMessage(l, text, to), tx.PutUser(store.User{Name: "ann"}))
 		}))
 	}
 	ts.Check(s.Close())

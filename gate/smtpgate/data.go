@@ -15,8 +15,8 @@ import (
 // maxCommand is how much of a message to the command address is read. Its commands are at the top.
 const maxCommand = 256 << 10
 
-// A delivery is a message whose text is coming in.
-type delivery struct {
+// An arrival is a message whose text is coming in.
+type arrival struct {
 	*session
 	tx     *transaction
 	id     store.MailID
@@ -49,7 +49,7 @@ func (s *session) data(arg string) {
 		return
 	}
 	s.write("354 end the mail with a dot on a line of its own\r\n")
-	s.deliver()
+	s.arrive()
 	s.complete(s.wire.text(func(p []byte) {
 		s.arrival.text.write(p)
 		if s.arrival.text.endless {
@@ -89,7 +89,7 @@ func (s *session) bdat(arg string) {
 	case s.arrival == nil && !s.ready():
 		n = refuse(MailMalformed, 503, 551, s.missing())
 	case s.arrival == nil:
-		s.deliver()
+		s.arrive()
 	}
 	if n == nil && size > int64(s.setup.opts.Bounds.Message)-s.arrival.text.size {
 		n = tooLarge(&s.setup.opts.Bounds)
@@ -127,11 +127,11 @@ func (s *session) drop(size int64, n *no) {
 
 // complete answers a text that is over. err says why it broke off, or is nil.
 func (s *session) complete(err error) {
-	d := s.arrival
+	a := s.arrival
 	if err == nil {
-		d.text.close()
+		a.text.close()
 	}
-	n := d.finish(err)
+	n := a.finish(err)
 	s.settle()
 	if why, ok := errors.AsType[*end](err); ok && why.says != "" {
 		s.farewell(why)
@@ -144,21 +144,21 @@ func (s *session) complete(err error) {
 		s.deny(n)
 		return
 	}
-	s.answer(reply(250, 200, "OK: queued as "+d.id.String()))
+	s.answer(reply(250, 200, "OK: queued as "+a.id.String()))
 }
 
-// deliver prepares for a text.
-func (s *session) deliver() {
+// arrive prepares for a text.
+func (s *session) arrive() {
 	now, tx := s.now(), s.tx
-	d := &delivery{session: s, tx: tx, id: s.gate.env.Spool.NewID(now), at: now}
-	d.text = intake{bounds: &s.setup.opts.Bounds, begin: d.begin}
+	a := &arrival{session: s, tx: tx, id: s.gate.env.Spool.NewID(now), at: now}
+	a.text = intake{bounds: &s.setup.opts.Bounds, begin: a.begin}
 	if tx.command {
-		d.text.out = &cut{&d.spare, maxCommand}
+		a.text.out = &cut{&a.spare, maxCommand}
 	} else {
-		d.staged = s.gate.env.Spool.Stage()
-		d.text.out = d.staged
+		a.staged = s.gate.env.Spool.Stage()
+		a.text.out = a.staged
 	}
-	s.arrival = d
+	s.arrival = a
 	s.conn.receive()
 }
 
@@ -174,68 +174,68 @@ func (c *cut) Write(p []byte) (int, error) {
 }
 
 // begin returns the header that is stored for the one that came.
-func (d *delivery) begin(text []byte) ([]byte, *no) {
-	marked := d.marked(d.tx)
-	if marked && !d.tx.command {
+func (a *arrival) begin(text []byte) ([]byte, *no) {
+	marked := a.marked(a.tx)
+	if marked && !a.tx.command {
 		var n *no
-		if text, n = d.recognize(text); n != nil {
+		if text, n = a.recognize(text); n != nil {
 			return nil, n
 		}
 	}
 	var stamps []string
-	stamps, text = d.gate.env.TakeStamps(text)
-	d.head = readHeader(text)
+	stamps, text = a.gate.env.TakeStamps(text)
+	a.head = readHeader(text)
 	if !marked { // users write what others say
-		d.head.origin = ""
+		a.head.origin = ""
 	}
-	if d.head.received > d.setup.opts.Bounds.ReceivedHops {
+	if a.head.received > a.setup.opts.Bounds.ReceivedHops {
 		return nil, refuse(MailLoop, 554, 546,
 			fmt.Sprintf("the mail has passed more than %d servers: it is in a loop",
-				d.setup.opts.Bounds.ReceivedHops))
+				a.setup.opts.Bounds.ReceivedHops))
 	}
-	if d.setup.parts.Stamps != nil && len(stamps) > 0 {
-		d.stamps, d.digest = stamps, d.setup.parts.Stamps.Digest()
-		d.text.body = d.digest
+	if a.setup.parts.Stamps != nil && len(stamps) > 0 {
+		a.stamps, a.digest = stamps, a.setup.parts.Stamps.Digest()
+		a.text.body = a.digest
 	}
-	t := trace{helo: d.tx.helo, source: d.conn.source, host: d.setup.host, id: d.id, tls: d.tls,
-		auth: d.tx.who.authenticated, utf8: d.tx.utf8, at: d.at}
-	if len(d.tx.to) == 1 {
-		t.recipient = d.tx.to[0].Address
+	t := trace{helo: a.tx.helo, source: a.conn.source, host: a.setup.host, id: a.id, tls: a.tls,
+		auth: a.tx.who.authenticated, utf8: a.tx.utf8, at: a.at}
+	if len(a.tx.to) == 1 {
+		t.recipient = a.tx.to[0].Address
 	}
-	top := make([]byte, 0, 512+len(d.head.text))
-	top = t.appendMissing(t.appendTo(top), &d.head)
-	return append(top, d.head.text...), nil
+	top := make([]byte, 0, 512+len(a.head.text))
+	top = t.appendMissing(t.appendTo(top), &a.head)
+	return append(top, a.head.text...), nil
 }
 
 // finish decides about a message whose text is over, and tells log and observer. err says why it broke off, or is nil.
-func (d *delivery) finish(err error) *no {
-	receipt, n := d.decide(err)
-	d.log(receipt, n)
+func (a *arrival) finish(err error) *no {
+	receipt, n := a.decide(err)
+	a.log(receipt, n)
 	how := MailAccepted
 	switch {
 	case n != nil:
 		how = n.how
-	case d.tx.command:
+	case a.tx.command:
 		how = MailCommand
 	default:
-		d.gate.welcome(d.conn)
+		a.gate.welcome(a.conn)
 	}
-	d.gate.env.Observer.Mail(how, d.who.name, d.text.size, max(len(d.tx.to), 1))
+	a.gate.env.Observer.Mail(how, a.who.name, a.text.size, max(len(a.tx.to), 1))
 	return n
 }
 
-func (d *delivery) log(r spool.Receipt, n *no) {
-	log := d.gate.env.Log
+func (a *arrival) log(r spool.Receipt, n *no) {
+	log := a.gate.env.Log
 	if !log.Enabled(context.Background(), slog.LevelInfo) {
 		return
 	}
 	attrs := make([]slog.Attr, 0, 16)
-	attrs = append(attrs, slog.String("session", d.conn.id), slog.String("mail", d.id.String()),
-		slog.String("source", d.conn.source.String()), slog.String("user", d.tx.who.name),
-		slog.String("sender", d.tx.sender.String()), slog.Int("recipients", len(d.tx.to)),
-		slog.Int64("bytes", d.text.size), slog.String("message_id", d.head.id))
-	if d.head.origin != "" {
-		attrs = append(attrs, slog.String("queue_id", d.head.origin))
+	attrs = append(attrs, slog.String("session", a.conn.id), slog.String("mail", a.id.String()),
+		slog.String("source", a.conn.source.String()), slog.String("user", a.tx.who.name),
+		slog.String("sender", a.tx.sender.String()), slog.Int("recipients", len(a.tx.to)),
+		slog.Int64("bytes", a.text.size), slog.String("message_id", a.head.id))
+	if a.head.origin != "" {
+		attrs = append(attrs, slog.String("queue_id", a.head.origin))
 	}
 	if n != nil {
 		attrs = append(attrs, slog.String("refused", n.how), slog.Int("code", n.reply.code),

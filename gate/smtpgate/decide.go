@@ -14,35 +14,35 @@ import (
 )
 
 // decide decides about a message whose text is over. err says why it broke off, or is nil.
-func (d *delivery) decide(err error) (receipt spool.Receipt, n *no) {
-	if n := d.wrong(err); n != nil {
+func (a *arrival) decide(err error) (receipt spool.Receipt, n *no) {
+	if n := a.wrong(err); n != nil {
 		return receipt, n
 	}
-	if d.tx.command {
-		return receipt, d.run()
+	if a.tx.command {
+		return receipt, a.run()
 	}
-	if n := d.pay(); n != nil {
+	if n := a.pay(); n != nil {
 		return receipt, n
 	}
-	if n := d.judgeMail(); n != nil && !(n.reply.code < 500 && d.isHeld()) {
+	if n := a.judgeMail(); n != nil && !(n.reply.code < 500 && a.isHeld()) {
 		return receipt, n
 	}
-	if receipt, err = d.gate.env.Spool.Accept(d.gate.Base, d.now(), d.envelope(), d.staged); err != nil {
-		return receipt, notTaken(err, &d.tx.who)
+	if receipt, err = a.gate.env.Spool.Accept(a.gate.Base, a.now(), a.envelope(), a.staged); err != nil {
+		return receipt, notTaken(err, &a.tx.who)
 	}
-	now := d.now()
-	if d.tx.pass != nil {
-		d.tx.pass.Flow(d.text.size, now) // bytes over the limit make the next message wait
+	now := a.now()
+	if a.tx.pass != nil {
+		a.tx.pass.Flow(a.text.size, now) // bytes over the limit make the next message wait
 	}
-	d.tx.settle(now, true)
+	a.tx.settle(now, true)
 	return receipt, nil
 }
 
 // wrong returns what is wrong with the text, or nil.
-func (d *delivery) wrong(err error) *no {
-	switch n := d.text.no; {
+func (a *arrival) wrong(err error) *no {
+	switch n := a.text.no; {
 	case n != nil && n.reply == nil:
-		return notTaken(n.cause, &d.tx.who)
+		return notTaken(n.cause, &a.tx.who)
 	case n != nil:
 		return n
 	case err != nil:
@@ -52,11 +52,11 @@ func (d *delivery) wrong(err error) *no {
 }
 
 // run carries out a command.
-func (d *delivery) run() *no {
-	if d.tx.sender.local == "" { // a bounce, which may quote a command
+func (a *arrival) run() *no {
+	if a.tx.sender.local == "" { // a bounce, which may quote a command
 		return refuse(MailStranger, 550, 571, "commands must be written by people")
 	}
-	err := d.gate.env.Commands(d.gate.Base, d.now(), d.tx.ticket, bytes.NewReader(d.spare.Bytes()))
+	err := a.gate.env.Commands(a.gate.Base, a.now(), a.tx.ticket, bytes.NewReader(a.spare.Bytes()))
 	switch {
 	case err == nil:
 		return nil
@@ -69,24 +69,24 @@ func (d *delivery) run() *no {
 	case errors.Is(err, notice.ErrNothing):
 		return refuse(MailStranger, 550, 560, "the message has no command")
 	}
-	return notTaken(err, &d.tx.who)
+	return notTaken(err, &a.tx.who)
 }
 
 // judgeMail puts the message before the chain, unless all recipients are exempt.
-func (d *delivery) judgeMail() *no {
-	counted := d.tx.recipients(func(r *recipient) bool { return !r.free })
+func (a *arrival) judgeMail() *no {
+	counted := a.tx.recipients(func(r *recipient) bool { return !r.free })
 	if len(counted) == 0 {
 		return nil
 	}
-	ev := d.event(d.tx, counted)
-	ev.ID, ev.Bytes = d.id.String(), d.text.size
-	after, pass, n := d.judge(d.setup.parts.Throttles, &ev, "messages")
+	ev := a.event(a.tx, counted)
+	ev.ID, ev.Bytes = a.id.String(), a.text.size
+	after, pass, n := a.judge(a.setup.parts.Throttles, &ev, "messages")
 	if n != nil {
 		return n
 	}
-	d.tx.pass = pass
-	for i := range d.tx.to {
-		if r := &d.tx.to[i]; !r.free && after.After(r.After) {
+	a.tx.pass = pass
+	for i := range a.tx.to {
+		if r := &a.tx.to[i]; !r.free && after.After(r.After) {
 			r.After = after
 		}
 	}
@@ -95,35 +95,35 @@ func (d *delivery) judgeMail() *no {
 
 // isHeld reports whether the spool holds a message anyway: another server has taken it, and its user has been stopped
 // since. If it were refused, that server would send it again when the user may send.
-func (d *delivery) isHeld() bool {
-	env := &d.gate.env
-	return d.marked(d.tx) && env.Spool.Stopped(env.Name, d.tx.who.name)
+func (a *arrival) isHeld() bool {
+	env := &a.gate.env
+	return a.marked(a.tx) && env.Spool.Stopped(env.Name, a.tx.who.name)
 }
 
 // pay verifies the stamps of the message. They are spent when the spool takes it.
-func (d *delivery) pay() *no {
-	o, stamps := d.setup.opts.Stamps, d.setup.parts.Stamps
+func (a *arrival) pay() *no {
+	o, stamps := a.setup.opts.Stamps, a.setup.parts.Stamps
 	if stamps == nil {
 		return nil
 	}
-	load := d.gate.load().Share
+	load := a.gate.load().Share
 	good := map[string]spool.Stamp{}
-	if len(d.stamps) > 0 {
-		normal := d.tx.recipients(func(*recipient) bool { return true })
-		got, forged := stamps.Verify(d.gate.Base, d.now(), load, d.stamps, d.digest.ID(), normal)
+	if len(a.stamps) > 0 {
+		normal := a.tx.recipients(func(*recipient) bool { return true })
+		got, forged := stamps.Verify(a.gate.Base, a.now(), load, a.stamps, a.digest.ID(), normal)
 		for i := range min(len(got), len(normal)) {
 			good[normal[i]] = got[i]
 		}
 		if forged && o.OnInvalid == FateRefuse {
-			if d.head.received == 0 { // else whoever wrote a message that is passed on may have put it in
-				ev := d.event(d.tx, normal)
-				d.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
+			if a.head.received == 0 { // else whoever wrote a message that is passed on may have put it in
+				ev := a.event(a.tx, normal)
+				a.gate.env.Offend(&ev, &weir.Answer{Verdict: weir.Refuse, Reason: weir.Forged, Ban: true})
 			}
 			return refuse(MailStamp, 550, 571, "a stamp is not genuine, or wrongly solved")
 		}
 	}
-	for i := range d.tx.to {
-		r := &d.tx.to[i]
+	for i := range a.tx.to {
+		r := &a.tx.to[i]
 		r.Stamp = good[r.normal]
 		if r.free {
 			continue
@@ -142,13 +142,13 @@ func unpaid() *no {
 }
 
 // envelope is what the spool is given.
-func (d *delivery) envelope() *spool.Envelope {
-	e := &spool.Envelope{ID: d.id, Gate: d.gate.env.Name, User: d.tx.who.name, Sender: d.tx.sender.String(),
-		Subject: d.head.subject, MessageID: d.head.id, Origin: d.head.origin, Source: d.conn.source, UTF8: d.tx.utf8,
-		EightBit: d.tx.eightBit || d.text.eightBit,
-		Return:   d.tx.ret, Envelope: d.tx.envelope, To: make([]spool.To, len(d.tx.to)), Diverted: d.marked(d.tx)}
-	for i := range d.tx.to {
-		e.To[i] = d.tx.to[i].To
+func (a *arrival) envelope() *spool.Envelope {
+	e := &spool.Envelope{ID: a.id, Gate: a.gate.env.Name, User: a.tx.who.name, Sender: a.tx.sender.String(),
+		Subject: a.head.subject, MessageID: a.head.id, Origin: a.head.origin, Source: a.conn.source, UTF8: a.tx.utf8,
+		EightBit: a.tx.eightBit || a.text.eightBit,
+		Return:   a.tx.ret, Envelope: a.tx.envelope, To: make([]spool.To, len(a.tx.to)), Diverted: a.marked(a.tx)}
+	for i := range a.tx.to {
+		e.To[i] = a.tx.to[i].To
 	}
 	return e
 }
@@ -179,18 +179,18 @@ func readMark(text []byte) (mark string, rest []byte) {
 
 // recognize reads from the mark who sends the message. Without a valid mark the answer is temporary, and the other
 // server keeps the message.
-func (d *delivery) recognize(text []byte) ([]byte, *no) {
+func (a *arrival) recognize(text []byte) ([]byte, *no) {
 	mark, rest := readMark(text)
 	if mark == "" {
 		return nil, refuse(MailStranger, 451, 471, "there is no mark that tells whose mail this is")
 	}
-	name, _, err := identify.ReadMark(mark, d.now(), d.gate.env.Marks()...)
+	name, _, err := identify.ReadMark(mark, a.now(), a.gate.env.Marks()...)
 	if err != nil {
 		return nil, &no{how: MailStranger, reply: reply(451, 471, "the mark does not tell whose mail this is"),
 			cause: err}
 	}
-	env := &d.gate.env
-	user, err := env.Spool.User(context.WithoutCancel(d.gate.Base), name)
+	env := &a.gate.env
+	user, err := env.Spool.User(context.WithoutCancel(a.gate.Base), name)
 	switch {
 	case errors.Is(err, store.ErrNotFound):
 		user = store.User{Name: name}
@@ -198,10 +198,10 @@ func (d *delivery) recognize(text []byte) ([]byte, *no) {
 		return nil, &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"),
 			cause: err}
 	}
-	d.tx.who = identity{name: name, user: user, asked: d.now()}
-	for i := range d.tx.to {
-		r := &d.tx.to[i]
-		r.free = env.Spool.Free(env.Name, &d.tx.who.user, r.normal)
+	a.tx.who = identity{name: name, user: user, asked: a.now()}
+	for i := range a.tx.to {
+		r := &a.tx.to[i]
+		r.free = env.Spool.Free(env.Name, &a.tx.who.user, r.normal)
 	}
 	return rest, nil
 }

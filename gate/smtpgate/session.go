@@ -26,7 +26,7 @@ type session struct {
 	helo    string // the name in EHLO; empty before
 	who     identity
 	tx      *transaction // nil: there is none
-	arrival *delivery    // the text of tx; nil: it has not begun
+	arrival *arrival     // the text of tx; nil: it has not begun
 	over    bool         // the last answer has been given
 	texts   bool         // a DATA was refused, and its text may come all the same
 

@@ -220,8 +220,8 @@ func mailsIn(folder string, files bool) map[store.MailID]string {
 	defer s.Close()
 	all, filed := map[store.MailID]string{}, map[store.MailID]bool{}
 	check(s.Mail().View(ctx, func(tx store.MailTx) error {
-		for q := (store.LetterQuery{}); ; {
-			page, err := tx.Letters(q, 1000)
+		for q := (store.MessageQuery{}); ; {
+			page, err := tx.Messages(q, 1000)
 			if err != nil || len(page) == 0 {
 				return err
 			}

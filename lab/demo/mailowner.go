@@ -53,7 +53,7 @@ var subjects = [mailOwn]string{"The minutes of our meeting", "Photos of the chil
 
 // writeOwn sends one mail of the owner.
 func (p *post) writeOwn(ctx context.Context, t *theft) Result {
-	l := p.newLetter(t.owner, subjects[len(t.own)], "As promised.", p.stranger("colleague"))
+	l := p.newMessage(t.owner, subjects[len(t.own)], "As promised.", p.stranger("colleague"))
 	r, _ := p.send(ctx, t.owner, l, &awaited{theft: t, stay: true, tell: p.tell[forOwner]})
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -86,7 +86,7 @@ func (p *post) act(ctx context.Context, t *theft) {
 	t.owner.password = fresh
 	t.trying.Unlock()
 	commands := n.commands(mine)
-	l := &letter{id: "answer." + rand.Text() + "@home.example", from: t.owner.contact, to: []string{n.replyTo},
+	l := &message{id: "answer." + rand.Text() + "@home.example", from: t.owner.contact, to: []string{n.replyTo},
 		subject: "Re: " + n.subject, text: strings.Join(commands, "\n")}
 	if err := submit(ctx, p.stage.MailAddr(), t.owner.name, fresh, l, func() {}); err != nil {
 		p.stage.Note("The answer is not taken: " + err.Error())
@@ -163,7 +163,7 @@ func readNotification(m *mail.Message) *notification {
 	if m.Header.Get("Content-Transfer-Encoding") == "quoted-printable" {
 		body = quotedprintable.NewReader(body)
 	}
-	lines := bufio.NewScanner(io.LimitReader(body, maxLetter))
+	lines := bufio.NewScanner(io.LimitReader(body, maxMessage))
 	for lines.Scan() {
 		line := lines.Text()
 		switch bare := strings.TrimSpace(line); {

@@ -75,7 +75,7 @@ func TestSink(t *testing.T) {
 	var others []string
 	k.read = func(to string, _ *mail.Message) { others = append(others, to) }
 	done := 0
-	l := &letter{id: "1@here.example", to: []string{"a@there.example", "b@there.example"}}
+	l := &message{id: "1@here.example", to: []string{"a@there.example", "b@there.example"}}
 	k.await(l, &awaited{stay: true, theft: new(theft), tell: func(r Result, _ time.Duration, _ time.Time) { done++ }})
 	deliver := func(text string, to ...string) error { return k.arrived(to, []byte(text), time.Now()) }
 	for i, to := range []string{"a@there.example", "a@there.example", "b@there.example", "b@there.example"} {
@@ -93,7 +93,7 @@ func TestSink(t *testing.T) {
 	if err := deliver("no mail", "c@home.example"); err == nil {
 		t.Error("what is no mail is taken")
 	}
-	k.await(&letter{id: "2@here.example", to: l.to}, &awaited{tell: func(Result, time.Duration, time.Time) {}})
+	k.await(&message{id: "2@here.example", to: l.to}, &awaited{tell: func(Result, time.Duration, time.Time) {}})
 	if lost := k.drop(nil); len(lost) != 1 || len(k.awaited) != 1 {
 		t.Errorf("%d lost, %d left", len(lost), len(k.awaited))
 	}

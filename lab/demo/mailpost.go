@@ -118,9 +118,9 @@ func enterThief(s *Stage) (func(context.Context) Result, func()) {
 	return p.spam, p.finish
 }
 
-// newLetter returns a mail with an id of its own.
-func (p *post) newLetter(w *writer, subject, text string, to ...string) *letter {
-	return &letter{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text,
+// newMessage returns a mail with an id of its own.
+func (p *post) newMessage(w *writer, subject, text string, to ...string) *message {
+	return &message{id: fmt.Sprintf("%s.%d@here.example", w.name, p.number.Add(1)), subject: subject, text: text,
 		from: w.address(), to: to}
 }
 
@@ -130,7 +130,7 @@ func (p *post) stranger(kind string) string {
 }
 
 // send sends a mail. a.tell is called when it has arrived everywhere.
-func (p *post) send(ctx context.Context, w *writer, l *letter, a *awaited) (Result, error) {
+func (p *post) send(ctx context.Context, w *writer, l *message, a *awaited) (Result, error) {
 	err := submit(ctx, p.stage.MailAddr(), w.name, w.password, l, func() { p.sink.await(l, a) })
 	r := taken(err)
 	if r != Held {
@@ -147,13 +147,13 @@ func (p *post) chat(ctx context.Context) Result {
 	if len(to) > 1 {
 		subject = "My birthday"
 	}
-	r, _ := p.send(ctx, w, p.newLetter(w, subject, "See you soon.", to...), &awaited{tell: p.timely(p.tell[forPeople])})
+	r, _ := p.send(ctx, w, p.newMessage(w, subject, "See you soon.", to...), &awaited{tell: p.timely(p.tell[forPeople])})
 	return r
 }
 
 // publish sends the newsletter to somebody new.
 func (p *post) publish(ctx context.Context) Result {
-	l := p.newLetter(p.news, "Our newsletter", "News.", p.stranger("reader"))
+	l := p.newMessage(p.news, "Our newsletter", "News.", p.stranger("reader"))
 	r, _ := p.send(ctx, p.news, l, &awaited{tell: p.timely(p.tell[forNews])})
 	return r
 }
@@ -248,13 +248,13 @@ type writer struct {
 
 func (w *writer) address() string { return w.name + "@here.example" }
 
-type letter struct {
+type message struct {
 	id, subject, text string
 	from              string
 	to                []string
 }
 
-func (l *letter) String() string {
+func (l *message) String() string {
 	return fmt.Sprintf("From: <%s>\r\nTo: %s\r\nSubject: %s\r\nDate: %s\r\nMessage-ID: <%s>\r\n\r\n%s\r\n",
 		l.from, strings.Join(l.to, ", "), l.subject, time.Now().Format(time.RFC1123Z), l.id,
 		strings.ReplaceAll(l.text, "\n", "\r\n"))
@@ -262,7 +262,7 @@ func (l *letter) String() string {
 
 // submit logs in and sends a mail, in a session of its own. loggedIn is called in between: the time of the mail counts
 // from there.
-func submit(ctx context.Context, gate, name, password string, l *letter, loggedIn func()) error {
+func submit(ctx context.Context, gate, name, password string, l *message, loggedIn func()) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", gate)
@@ -333,8 +333,8 @@ func (w *writer) invitees() (all []string) {
 	return all
 }
 
-// maxLetter bounds the size of a mail.
-const maxLetter = 1 << 20
+// maxMessage bounds the size of a mail.
+const maxMessage = 1 << 20
 
 // A sink is the mail server behind the gate: mail that arrives there has got out. It is safe for concurrent use.
 type sink struct {
@@ -364,7 +364,7 @@ func (k *sink) serve(s *Stage) (addr string, err error) {
 	server := smtp.NewServer(smtp.BackendFunc(func(*smtp.Conn) (smtp.Session, error) {
 		return &delivery{sink: k}, nil
 	}))
-	server.Domain, server.MaxMessageBytes, server.MaxRecipients = "sink.example", maxLetter, 100
+	server.Domain, server.MaxMessageBytes, server.MaxRecipients = "sink.example", maxMessage, 100
 	server.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	go server.Serve(l)
 	s.strike = append(s.strike, func() { server.Close() })
@@ -372,7 +372,7 @@ func (k *sink) serve(s *Stage) (addr string, err error) {
 }
 
 // await makes a mail known before it is sent.
-func (k *sink) await(l *letter, a *awaited) {
+func (k *sink) await(l *message, a *awaited) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	a.began, a.left, a.seen = time.Now(), len(l.to), make(map[string]bool, len(l.to))

@@ -25,7 +25,7 @@ type theft struct {
 	out      int64         // of those, got out
 	stopped  time.Duration // how long after the first the account was stopped; 0: it is not
 	shut     bool          // the stolen password is worth nothing any more
-	own      []*letter     // mails of the owner that were taken
+	own      []*message    // mails of the owner that were taken
 	wrote    bool          // the owner has written what they wanted to
 	notice   *notification // that the account is stopped
 	told     time.Time     // when that came
@@ -74,7 +74,7 @@ func (p *post) try(ctx context.Context, t *theft) Result {
 	if !t.is(func(t *theft) bool { return !t.shut && (t.taken < mailOwnAt || t.wrote) }) {
 		return Nothing
 	}
-	l, tell := p.newLetter(&t.stolen, "You have won", "Click here.", p.stranger("target")), p.tell[forThief]
+	l, tell := p.newMessage(&t.stolen, "You have won", "Click here.", p.stranger("target")), p.tell[forThief]
 	r, err := p.send(ctx, &t.stolen, l, &awaited{theft: t, tell: func(r Result, took time.Duration, at time.Time) {
 		t.mu.Lock()
 		t.out++

@@ -94,7 +94,7 @@ type incoming struct {
 
 // An attempt is what one run of the transaction finds out.
 type attempt struct {
-	message store.Letter
+	message store.Message
 	to      []store.Addressee
 	paid    []bool // by recipient; nil: none is
 	receipt Receipt
@@ -136,7 +136,7 @@ func (in *incoming) store(tx store.MailTx) error {
 		}
 		in.put(i, fates[i], t)
 	}
-	if err := tx.PutLetter(in.message, in.text, in.to); err != nil {
+	if err := tx.PutMessage(in.message, in.text, in.to); err != nil {
 		return err
 	}
 	if err := in.endReach(); err != nil {
@@ -375,8 +375,8 @@ type Receipt struct {
 	WouldStop   bool // the user would be stopped
 }
 
-func (e *Envelope) message(now time.Time) store.Letter {
-	return store.Letter{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
+func (e *Envelope) message(now time.Time) store.Message {
+	return store.Message{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
 		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
 }

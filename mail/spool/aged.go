@@ -40,7 +40,7 @@ func (d *desk) ageHeld(ctx context.Context, now time.Time) error {
 func (d *desk) eachHeld(ctx context.Context, until time.Time, do func(page []store.Queued) (bool, error)) error {
 	for _, state := range []store.State{store.Held, store.Withheld} {
 		for after, more := store.MailID(0), true; more; {
-			page, err := d.queue.Queue(ctx, store.LetterQuery{State: state, After: after}, agedPage)
+			page, err := d.queue.Queue(ctx, store.MessageQuery{State: state, After: after}, agedPage)
 			if err != nil {
 				return err
 			}
@@ -100,7 +100,7 @@ func (d *desk) expireHeld(ctx context.Context, now time.Time) error {
 
 // expireOne gives up the held recipients of a message, and reports whether it did.
 func (d *desk) expireOne(ctx context.Context, now time.Time, conf *Gate, q *store.Queued) (bool, error) {
-	j := &job{message: q.Letter, conf: conf}
+	j := &job{message: q.Message, conf: conf}
 	if j.message.Return == "" {
 		j.message.Return = "FULL" // this copy is the last one
 	}
@@ -153,7 +153,7 @@ func (d *desk) expireOne(ctx context.Context, now time.Time, conf *Gate, q *stor
 			return err
 		}
 		for _, o := range own {
-			if err := tx.PutLetter(o.message, o.text, []store.Addressee{o.to}); err != nil {
+			if err := tx.PutMessage(o.message, o.text, []store.Addressee{o.to}); err != nil {
 				return err
 			}
 		}
@@ -227,7 +227,7 @@ type reminder struct {
 // reminderOf returns the reminder that is due to a user, or nil.
 //
 // When a user was reminded is kept in a ticket that nobody has, so that it is committed with the notice: a restart
-// neither reminds twice nor forgets. Its letters are how often (from 1), the oldest message then, and the time in
+// neither reminds twice nor forgets. Its messages are how often (from 1), the oldest message then, and the time in
 // seconds. The time between two reminders doubles as long as the oldest message stays the same.
 func (d *desk) reminderOf(tx store.MailTx, now time.Time, g *Gate, name string) (*reminder, error) {
 	r := &reminder{}
@@ -238,7 +238,7 @@ func (d *desk) reminderOf(tx store.MailTx, now time.Time, g *Gate, name string) 
 	if r.user.Disabled || r.user.Contact == "" && g.Admin == "" {
 		return nil, nil
 	}
-	if r.held, err = heldMail(tx, name, r.user.Made, store.MaxTicketLetters); err != nil {
+	if r.held, err = heldMail(tx, name, r.user.Made, store.MaxTicketMessages); err != nil {
 		return nil, err
 	}
 	r.held = slices.DeleteFunc(r.held, func(q store.Queued) bool {
@@ -254,22 +254,22 @@ func (d *desk) reminderOf(tx store.MailTx, now time.Time, g *Gate, name string) 
 	switch {
 	case err != nil && !isNotFound(err):
 		return nil, err
-	case err == nil && len(last.Letters) == 3:
+	case err == nil && len(last.Messages) == 3:
 		quiet := g.RemindAfter
-		if last.Letters[1] == oldest {
-			times = last.Letters[0] + 1
-			for i := store.MailID(1); i < last.Letters[0] && quiet < longestQuiet; i++ {
+		if last.Messages[1] == oldest {
+			times = last.Messages[0] + 1
+			for i := store.MailID(1); i < last.Messages[0] && quiet < longestQuiet; i++ {
 				quiet *= 2
 			}
 			quiet = max(min(quiet, longestQuiet), g.RemindAfter)
 		}
 		// A clock that was set back must not silence it.
-		if now.Sub(time.Unix(int64(last.Letters[2]), 0)).Abs() < quiet {
+		if now.Sub(time.Unix(int64(last.Messages[2]), 0)).Abs() < quiet {
 			return nil, nil
 		}
 	}
 	r.mark = store.Ticket{Nonce: nonce, User: name, Used: true, Until: now.Add(2 * max(longestQuiet, g.RemindAfter)),
-		Letters: []store.MailID{times, oldest, store.MailID(max(now.Unix(), 1))}}
+		Messages: []store.MailID{times, oldest, store.MailID(max(now.Unix(), 1))}}
 	return r, nil
 }
 

@@ -199,7 +199,7 @@ func TestExpiryLeavesDecisions(t *testing.T) {
 	r := newRig(t, aging)
 	r.sent(ann, recipients("a", 40)...)
 	r.run()
-	held, err := r.Queue(t.Context(), store.LetterQuery{State: store.Held}, 10)
+	held, err := r.Queue(t.Context(), store.MessageQuery{State: store.Held}, 10)
 	r.must(err)
 	_, err = r.Release(t.Context(), r.now(), "op", ann, Selection{All: true})
 	r.must(err)
@@ -229,7 +229,7 @@ func TestAgingBounds(t *testing.T) {
 				return err
 			}
 			id := r.NewID(r.now())
-			if err := tx.PutLetter(store.Letter{ID: id, Gate: gateName, User: name, Sender: name + "@example.org", Received: start,
+			if err := tx.PutMessage(store.Message{ID: id, Gate: gateName, User: name, Sender: name + "@example.org", Received: start,
 				Size: 4}, store.Text{Inline: []byte("\r\nx\n"), Size: 4},
 				[]store.Addressee{{Mail: id, Address: "to@example.net", State: store.Held}}); err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 
 // An ownMessage is one that weir writes itself. It has no sender, and a failure is not reported.
 type ownMessage struct {
-	message store.Letter
+	message store.Message
 	to      store.Addressee
 	text    store.Text
 	staged  store.Staged // nil if the text is in memory
@@ -27,7 +27,7 @@ type ownMessage struct {
 func (e *env) own(now time.Time, gate, user, subject, to string) *ownMessage {
 	id := e.NewID(now)
 	return &ownMessage{
-		message: store.Letter{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
+		message: store.Message{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
 			Own: true},
 		to: store.Addressee{Mail: id, Address: to, Notify: "NEVER", State: store.Ready, Due: now, Since: now},
 	}
@@ -143,7 +143,7 @@ type bounceTarget struct {
 //   - without a contact such an address gets only the header, and no more than 10 times an hour.
 //
 // plain skips addresses that need SMTPUTF8, since the next server does not have it.
-func (d *delivery) bounceTo(conf *Gate, l *store.Letter, reports int, plain bool,
+func (d *delivery) bounceTo(conf *Gate, l *store.Message, reports int, plain bool,
 	now time.Time) (*bounceTarget, error) {
 	taken := func(address string) bool { return !plain || shown.ASCII(address) }
 	if byAddress(l.User) || conf.Mail == nil && !d.Stopped(conf.Name, l.User) {

@@ -190,7 +190,7 @@ func TestStoppedWithoutThrottle(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.Mail = nil })
 	r.must(r.StopUser(t.Context(), r.now(), "op", "bob", "stolen"))
-	got, err := r.bounceTo(r.gates.Load().of(gateName), &store.Letter{User: "bob", Sender: victim}, 1, false, r.now())
+	got, err := r.bounceTo(r.gates.Load().of(gateName), &store.Message{User: "bob", Sender: victim}, 1, false, r.now())
 	if r.must(err); got.full || got.to != victim {
 		t.Errorf("%+v", got)
 	}

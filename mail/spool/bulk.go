@@ -43,8 +43,8 @@ func (f Filter) lowered() Filter {
 	return f
 }
 
-// letter reports whether a message matches, apart from its recipients. The filter is lowered.
-func (f *Filter) letter(l *store.Letter) bool {
+// matches reports whether a message does, apart from its recipients. The filter is lowered.
+func (f *Filter) matches(l *store.Message) bool {
 	switch {
 	case f.User != "" && l.User != f.User,
 		f.Sender == "<>" && l.Sender != "",
@@ -166,7 +166,7 @@ func (d *desk) match(ctx context.Context, f *Filter, of func(*store.Addressee) b
 	found []matched, next store.MailID, err error,
 ) {
 	for looked := 0; looked < bulkLooks && len(found) < bulkMatches; looked += bulkPage {
-		page, err := d.queue.Queue(ctx, store.LetterQuery{User: f.User, State: f.State, After: after}, bulkPage)
+		page, err := d.queue.Queue(ctx, store.MessageQuery{User: f.User, State: f.State, After: after}, bulkPage)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -175,7 +175,7 @@ func (d *desk) match(ctx context.Context, f *Filter, of func(*store.Addressee) b
 			if after = m.ID; after > upTo {
 				return found, 0, nil
 			}
-			if n := countOf(m.To, of); n > 0 && f.letter(&m.Letter) {
+			if n := countOf(m.To, of); n > 0 && f.matches(&m.Message) {
 				found = append(found, matched{m.ID, n})
 			}
 		}
@@ -202,13 +202,13 @@ func (d *desk) Find(ctx context.Context, f Filter, after store.MailID, limit int
 ) {
 	low := f.lowered()
 	for looked := 0; looked < bulkLooks; looked += bulkPage {
-		page, err := d.queue.Queue(ctx, store.LetterQuery{User: f.User, State: f.State, After: after}, bulkPage)
+		page, err := d.queue.Queue(ctx, store.MessageQuery{User: f.User, State: f.State, After: after}, bulkPage)
 		if err != nil {
 			return nil, 0, err
 		}
 		for i := range page {
 			after = page[i].ID
-			if !low.letter(&page[i].Letter) || !slices.ContainsFunc(page[i].To,
+			if !low.matches(&page[i].Message) || !slices.ContainsFunc(page[i].To,
 				func(a store.Addressee) bool { return low.addressee(&a) }) {
 				continue
 			}

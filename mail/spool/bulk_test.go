@@ -19,7 +19,7 @@ import (
 
 func TestFilter(t *testing.T) {
 	t.Parallel()
-	m := store.Queued{Letter: store.Letter{User: "ann", Sender: "Ann@Example.org", Subject: "Cheap Watches", Received: start,
+	m := store.Queued{Message: store.Message{User: "ann", Sender: "Ann@Example.org", Subject: "Cheap Watches", Received: start,
 		Size: 1000}, To: []store.Addressee{{Address: "Bob@mail.Example.com", State: store.Held},
 		{Address: "cleo@example.net", State: store.Ready}}}
 	for _, c := range []struct {
@@ -47,16 +47,16 @@ func TestFilter(t *testing.T) {
 	} {
 		f := c.f.lowered()
 		got := 0
-		if f.letter(&m.Letter) {
+		if f.matches(&m.Message) {
 			got = countOf(m.To, f.addressee)
 		}
 		if got != c.want {
 			t.Errorf("%+v matches %d, want %d", c.f, got, c.want)
 		}
 	}
-	none := m.Letter
+	none := m.Message
 	none.Sender = ""
-	if f := (Filter{Sender: "<>"}); !f.letter(&none) {
+	if f := (Filter{Sender: "<>"}); !f.matches(&none) {
 		t.Error("<> does not find a message without a sender")
 	}
 }
@@ -129,9 +129,9 @@ func (r *rig) fill(n int) {
 	for i := 0; i < n; {
 		r.must(r.opts.Store.Update(context.Background(), func(tx store.MailTx) error {
 			for range min(1000, n) {
-				l := store.Letter{ID: r.NewID(r.now()), Gate: gateName, User: fmt.Sprint("user", i%7), Sender: "spam@example.org",
+				l := store.Message{ID: r.NewID(r.now()), Gate: gateName, User: fmt.Sprint("user", i%7), Sender: "spam@example.org",
 					Subject: fmt.Sprint("offer ", i%10), Received: r.now(), Size: 4}
-				if err := tx.PutLetter(l, store.Text{Inline: []byte("hi\r\n"), Size: 4}, []store.Addressee{{Number: 0,
+				if err := tx.PutMessage(l, store.Text{Inline: []byte("hi\r\n"), Size: 4}, []store.Addressee{{Number: 0,
 					Address: fmt.Sprintf("r%d@d%d.example", i, i%10), State: store.Held}}); err != nil {
 					return err
 				}
@@ -236,7 +236,7 @@ func TestTrail(t *testing.T) {
 		d.note(Step{At: start, Mail: store.MailID(i + 1), Result: stepAccepted, ID: fmt.Sprintf("%d@laptop", i+1),
 			Queue: fmt.Sprintf("Q%dZ", i+1)})
 	}
-	j := &job{message: store.Letter{ID: 3*MaxTrail + 7, User: ann}, to: []store.Addressee{{Address: "Bob@example.net"}},
+	j := &job{message: store.Message{ID: 3*MaxTrail + 7, User: ann}, to: []store.Addressee{{Address: "Bob@example.net"}},
 		results: []nexthop.Result{{Outcome: nexthop.Done, Code: 250, Status: "2.0.0", Text: "Ok: queued as 4cXr2w0Q9Mz1Vk",
 			Server: "127.0.0.1:25"}}}
 	d.note(j.ends(start)...)

@@ -111,7 +111,7 @@ func TestEnvelopeIsInTheFile(t *testing.T) {
 	r.must(err)
 	want := sent.message(start)
 	want.Size, want.Filed = text.Size(), q.Filed
-	if q.Letter != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" ||
+	if q.Message != want || len(q.To) != 3 || q.To[0].Notify != "FAILURE" ||
 		q.To[1].Original != "rfc822;bob@example.org" || q.To[2].Address != "no@internal.example" {
 		t.Errorf("%+v,\nwant %+v", q, want)
 	}

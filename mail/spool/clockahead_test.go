@@ -98,7 +98,7 @@ func TestCorrected(t *testing.T) {
 	} {
 		a := store.Addressee{State: c.state, Owner: c.owner, Attempt: c.attempt, Due: now.Add(c.due),
 			Since: now.Add(c.received)}
-		changed := r.corrected(&store.Letter{Gate: gateName, Received: now.Add(c.received)}, &a, now)
+		changed := r.corrected(&store.Message{Gate: gateName, Received: now.Add(c.received)}, &a, now)
 		if got := a.Due.Sub(now); got != c.want || changed != (c.want != c.due) || changed && a.Since.After(a.Due) {
 			t.Errorf("%s: due after %s (changed: %v), since %s, want %s", name, got, changed, a.Since, c.want)
 		}

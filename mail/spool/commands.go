@@ -105,7 +105,7 @@ func (c *command) run(tx store.MailTx) error {
 	if c.outcome != nil {
 		return c.explain(tx, &ticket)
 	}
-	a, missing := numbered(&c.reply.Command, ticket.Letters)
+	a, missing := numbered(&c.reply.Command, ticket.Messages)
 	ticket.Used = true
 	if err := tx.PutTicket(ticket); err != nil {
 		return err
@@ -116,7 +116,7 @@ func (c *command) run(tx store.MailTx) error {
 	}
 	n := notice.Notice{CanResume: c.done.Stopped}
 	if c.done.Held > 0 || c.done.Stopped { // this ticket is spent
-		held, err := heldMail(tx, ticket.User, c.user.Made, store.MaxTicketLetters)
+		held, err := heldMail(tx, ticket.User, c.user.Made, store.MaxTicketMessages)
 		if err != nil {
 			return err
 		}
@@ -165,10 +165,10 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	// Another ticket counts the answers: as ids of messages, which are never 0.
 	const help, late = 0, 1
 	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true,
-		Letters: []store.MailID{1, 1}}
+		Messages: []store.MailID{1, 1}}
 	known, err := tx.Ticket(count.Nonce)
 	switch {
-	case err == nil && len(known.Letters) == len(count.Letters):
+	case err == nil && len(known.Messages) == len(count.Messages):
 		count = known
 	case err != nil && !errors.Is(err, store.ErrNotFound):
 		return err
@@ -183,11 +183,11 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	case errors.As(c.outcome, &wrong):
 		text = "The commands in your message could not be carried out: {why}. Nothing was done."
 	}
-	if count.Letters[which] > most {
+	if count.Messages[which] > most {
 		c.desk.tell.Bounded(BoundHelp)
 		return nil
 	}
-	count.Letters[which]++
+	count.Messages[which]++
 	if err := tx.PutTicket(count); err != nil {
 		return err
 	}

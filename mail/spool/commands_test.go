@@ -420,7 +420,7 @@ func TestTicketsEndWithTheUser(t *testing.T) {
 	if r.must(err); v.Waiting != 22 || len(v.Held) != 1 {
 		t.Errorf("%d wait in %d mails", v.Waiting, len(v.Held))
 	}
-	all, err := r.Queue(t.Context(), store.LetterQuery{User: ann, State: store.Held}, 10)
+	all, err := r.Queue(t.Context(), store.MessageQuery{User: ann, State: store.Held}, 10)
 	r.must(err)
 	done, err := r.Act(t.Context(), r.now(), forPage, "form",
 		Action{Delete: []store.MailID{all[0].ID}, ReleaseAll: true})

@@ -29,7 +29,7 @@ var (
 // A job is a message and the recipients that it is delivered to, from the hand-over until the end is stored.
 type job struct {
 	gate    *gateway
-	message store.Letter
+	message store.Message
 	to      []store.Addressee
 	text    []byte        // nil: it is in the store
 	tells   *bounceTarget // nil: not needed yet
@@ -252,7 +252,7 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownMess
 		}
 	}
 	for _, o := range own {
-		if err := tx.PutLetter(o.message, o.text, []store.Addressee{o.to}); err != nil {
+		if err := tx.PutMessage(o.message, o.text, []store.Addressee{o.to}); err != nil {
 			return err
 		}
 	}

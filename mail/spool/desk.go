@@ -130,10 +130,10 @@ type recipient struct {
 }
 
 // choice returns the selected messages of a user.
-func choice(tx store.MailTx, user string, which Selection) (list []store.Letter, err error) {
+func choice(tx store.MailTx, user string, which Selection) (list []store.Message, err error) {
 	if !which.All {
 		list, err = messages(tx, which.Mails)
-		return slices.DeleteFunc(list, func(l store.Letter) bool {
+		return slices.DeleteFunc(list, func(l store.Message) bool {
 			return l.User != user || l.Received.Before(which.since)
 		}), err
 	}
@@ -143,19 +143,19 @@ func choice(tx store.MailTx, user string, which Selection) (list []store.Letter,
 	all, err := heldMail(tx, user, which.since, maxAct)
 	for i := range all {
 		if which.UpTo == 0 || all[i].ID <= which.UpTo {
-			list = append(list, all[i].Letter)
+			list = append(list, all[i].Message)
 		}
 	}
 	return list, err
 }
 
 // messages returns those with the ids that exist.
-func messages(tx store.MailTx, ids []store.MailID) (list []store.Letter, err error) {
+func messages(tx store.MailTx, ids []store.MailID) (list []store.Message, err error) {
 	if len(ids) > maxAct {
 		return nil, fmt.Errorf("%d messages at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
 	}
 	for _, id := range ids {
-		l, err := tx.Letter(id)
+		l, err := tx.Message(id)
 		switch {
 		case err == nil:
 			list = append(list, l)
@@ -192,7 +192,7 @@ func (d *desk) userTxs(tx store.MailTx, now time.Time, user string) (list []*use
 }
 
 // actOn does something to one message, and notes what is not withheld any more.
-func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter, v verb,
+func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Message, v verb,
 	withheld map[string]*freed) (numbers []int, err error) {
 	rows, err := tx.Addressees(l.ID)
 	if err != nil {
@@ -230,7 +230,7 @@ func (d *desk) actOn(tx store.MailTx, now time.Time, by string, l *store.Letter,
 
 // noteFreed notes that a recipient is not withheld any more. The bytes of a message are freed with its last recipient;
 // part means that others stay.
-func noteFreed(withheld map[string]*freed, l *store.Letter, a *store.Addressee, v verb, part bool) {
+func noteFreed(withheld map[string]*freed, l *store.Message, a *store.Addressee, v verb, part bool) {
 	f := withheld[l.Gate]
 	if f == nil {
 		f = &freed{}
@@ -304,7 +304,7 @@ func (d *desk) actOnMany(ctx context.Context, now time.Time, by string, ids []st
 // RetryMails tries messages now, or without ids all up to a bound, and returns how many recipients.
 func (d *desk) RetryMails(ctx context.Context, now time.Time, ids []store.MailID) (n int, err error) {
 	if len(ids) == 0 {
-		all, err := d.queue.Queue(ctx, store.LetterQuery{State: store.Ready}, maxAct)
+		all, err := d.queue.Queue(ctx, store.MessageQuery{State: store.Ready}, maxAct)
 		if err != nil {
 			return 0, err
 		}

@@ -88,8 +88,8 @@ func TestReleaseVeryMuch(t *testing.T) {
 	const all = maxAct + 7
 	r.must(r.update(t.Context(), func(tx store.MailTx) error {
 		for range all {
-			l := store.Letter{ID: r.NewID(r.now()), Gate: gateName, User: ann, Received: r.now()}
-			if err := tx.PutLetter(l, store.Text{},
+			l := store.Message{ID: r.NewID(r.now()), Gate: gateName, User: ann, Received: r.now()}
+			if err := tx.PutMessage(l, store.Text{},
 				[]store.Addressee{{Address: "a@example.net", State: store.Held}}); err != nil {
 				return err
 			}
@@ -223,7 +223,7 @@ func TestOperators(t *testing.T) {
 		ids = append(ids, id)
 	}
 	r.idle()
-	list, err := r.Queue(t.Context(), store.LetterQuery{User: ann, State: store.Delayed}, 100)
+	list, err := r.Queue(t.Context(), store.MessageQuery{User: ann, State: store.Delayed}, 100)
 	if r.must(err); len(list) != 3 || list[0].ID != ids[1] || list[0].Subject != "to r2@example.net" {
 		t.Errorf("queue %+v", list)
 	}
@@ -289,7 +289,7 @@ func TestRemoveUser(t *testing.T) {
 	if r.Stopped(gateName, "bob") {
 		t.Error("somebody who is not there is stopped")
 	}
-	list, err := r.Queue(t.Context(), store.LetterQuery{User: "bob"}, 10)
+	list, err := r.Queue(t.Context(), store.MessageQuery{User: "bob"}, 10)
 	r.must(err)
 	if n, err := r.ReleaseMails(t.Context(), r.now(), "op", []store.MailID{list[0].ID}); n != 25 || err != nil {
 		t.Errorf("released %d, %v", n, err)

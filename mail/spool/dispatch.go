@@ -101,7 +101,7 @@ func (b *batch) pickOne(tx store.MailTx, id store.MailID) (changed int, err erro
 			}
 			put = append(put, a)
 		case a.State == store.Sending:
-			end.doubt(b.all.out(m.Gate), &m.Letter, &a, b.now, "its lease is over")
+			end.doubt(b.all.out(m.Gate), &m.Message, &a, b.now, "its lease is over")
 		default:
 			ready = append(ready, a)
 		}
@@ -113,12 +113,12 @@ func (b *batch) pickOne(tx store.MailTx, id store.MailID) (changed int, err erro
 			return 0, err
 		}
 	}
-	put = append(put, b.assign(&m.Letter, ready)...)
+	put = append(put, b.assign(&m.Message, ready)...)
 	return len(put), tx.PutAddressees(put...)
 }
 
 // assign reserves a slot for a message, and returns its addressees as they are to be stored: none if it has to wait.
-func (b *batch) assign(m *store.Letter, ready []store.Addressee) []store.Addressee {
+func (b *batch) assign(m *store.Message, ready []store.Addressee) []store.Addressee {
 	if len(ready) == 0 {
 		return nil
 	}
@@ -235,7 +235,7 @@ func (d *delivery) drainPool(ctx context.Context, now time.Time) error {
 				continue
 			}
 			found = true
-			l, err := tx.Letter(a.Mail)
+			l, err := tx.Message(a.Mail)
 			if err != nil {
 				return err
 			}

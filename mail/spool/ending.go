@@ -90,7 +90,7 @@ func (e *ending) fail(a *store.Addressee, r *nexthop.Result, now time.Time) {
 
 // keep holds the recipients that need SMTPUTF8, if the bounce cannot be delivered either. why says why the sender
 // cannot be told.
-func (e *ending) keep(l *store.Letter, why string, now time.Time) {
+func (e *ending) keep(l *store.Message, why string, now time.Time) {
 	for _, a := range e.narrow {
 		e.remove = slices.DeleteFunc(e.remove, func(number int) bool { return number == a.Number })
 		e.failed = slices.DeleteFunc(e.failed, func(r bounce.Recipient) bool { return r.Address == a.Address })
@@ -114,7 +114,7 @@ func (e *ending) retry(conf *Gate, a *store.Addressee, now time.Time) {
 }
 
 // doubt is for a recipient that may or may not have the message. Messages of weir itself are sent again.
-func (e *ending) doubt(conf *Gate, l *store.Letter, a *store.Addressee, now time.Time, why string) {
+func (e *ending) doubt(conf *Gate, l *store.Message, a *store.Addressee, now time.Time, why string) {
 	e.ambiguous++
 	what := "it is sent again"
 	a.State, a.Owner = store.Ready, ""

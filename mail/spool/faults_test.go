@@ -81,14 +81,14 @@ func (t flakyTx) Sketch(throttle, user string) (store.Sketch, error) {
 func (t flakyTx) Known(throttle, user string) ([]byte, error) {
 	return one(t.s, func() ([]byte, error) { return t.MailTx.Known(throttle, user) })
 }
-func (t flakyTx) Letter(id store.MailID) (store.Letter, error) {
-	return one(t.s, func() (store.Letter, error) { return t.MailTx.Letter(id) })
+func (t flakyTx) Message(id store.MailID) (store.Message, error) {
+	return one(t.s, func() (store.Message, error) { return t.MailTx.Message(id) })
 }
 func (t flakyTx) Addressees(id store.MailID) ([]store.Addressee, error) {
 	return one(t.s, func() ([]store.Addressee, error) { return t.MailTx.Addressees(id) })
 }
-func (t flakyTx) Letters(q store.LetterQuery, limit int) ([]store.Queued, error) {
-	return one(t.s, func() ([]store.Queued, error) { return t.MailTx.Letters(q, limit) })
+func (t flakyTx) Messages(q store.MessageQuery, limit int) ([]store.Queued, error) {
+	return one(t.s, func() ([]store.Queued, error) { return t.MailTx.Messages(q, limit) })
 }
 func (t flakyTx) Ready(now time.Time, pooled bool, limit int) ([]store.Addressee, error) {
 	return one(t.s, func() ([]store.Addressee, error) { return t.MailTx.Ready(now, pooled, limit) })
@@ -99,8 +99,8 @@ func (t flakyTx) Remember(m store.Memory) error {
 func (t flakyTx) PutSketch(k store.Sketch) error {
 	return none(t.s, func() error { return t.MailTx.PutSketch(k) })
 }
-func (t flakyTx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) error {
-	return none(t.s, func() error { return t.MailTx.PutLetter(l, text, to) })
+func (t flakyTx) PutMessage(l store.Message, text store.Text, to []store.Addressee) error {
+	return none(t.s, func() error { return t.MailTx.PutMessage(l, text, to) })
 }
 func (t flakyTx) PutAddressees(all ...store.Addressee) error {
 	return none(t.s, func() error { return t.MailTx.PutAddressees(all...) })
@@ -182,7 +182,7 @@ func TestNoErrorIsLost(t *testing.T) {
 		{"accept", func() error { _, err := r.send(ann, "a1@example.net"); return err }},
 		{"stop", func() error { return r.StopUser(ctx, r.now(), "op", ann, "") }},
 		{"bounce to", func() error {
-			_, err := r.bounceTo(&r.gate, &store.Letter{User: ann, Sender: victim}, 1, false, r.now())
+			_, err := r.bounceTo(&r.gate, &store.Message{User: ann, Sender: victim}, 1, false, r.now())
 			return err
 		}},
 		{"hand", func() error { return r.handDue(ctx, r.now()) }},

@@ -21,7 +21,7 @@ const sessionMark store.MailID = 1
 // overtaken reports whether a ticket is of a session that began before its user was changed: the password may be
 // another one now.
 func overtaken(t *store.Ticket, user *store.User) bool {
-	return len(t.Letters) == 1 && t.Letters[0] == sessionMark && user.Changed.After(t.Until.Add(-sessionFor))
+	return len(t.Messages) == 1 && t.Messages[0] == sessionMark && user.Changed.After(t.Until.Add(-sessionFor))
 }
 
 // LogIn begins a session of a user whose password is right, and returns its ticket: for looking, or, with act, for all
@@ -32,7 +32,7 @@ func (d *desk) LogIn(ctx context.Context, now time.Time, user string, act bool) 
 		purpose = notice.ForPage
 	}
 	t := store.Ticket{Nonce: notice.NewNonce(), User: user, Until: now.Add(sessionFor), Used: true,
-		Letters: []store.MailID{sessionMark}}
+		Messages: []store.MailID{sessionMark}}
 	if all := d.gates.Load().throttles(); len(all) > 0 {
 		t.Throttle, t.Gate = all[0].Throttle, all[0].Name
 	}
@@ -91,11 +91,11 @@ func (d *desk) SendLink(ctx context.Context, now time.Time, ticket string) (sent
 		}
 		sum := sha256.Sum256([]byte(user.Name))
 		mark := store.Ticket{Nonce: "link." + hex.EncodeToString(sum[:]), User: user.Name, Used: true,
-			Until: now.Add(linkEvery), Letters: []store.MailID{store.MailID(max(now.Unix(), 1))}}
+			Until: now.Add(linkEvery), Messages: []store.MailID{store.MailID(max(now.Unix(), 1))}}
 		sent = true
 		last, err := tx.Ticket(mark.Nonce)
 		switch {
-		case err == nil && len(last.Letters) == 1 && now.Sub(time.Unix(int64(last.Letters[0]), 0)).Abs() < linkEvery:
+		case err == nil && len(last.Messages) == 1 && now.Sub(time.Unix(int64(last.Messages[0]), 0)).Abs() < linkEvery:
 			return nil, nil // it is on its way
 		case err != nil && !isNotFound(err):
 			return nil, err

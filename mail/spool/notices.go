@@ -89,7 +89,7 @@ func (e *env) notify(tx store.MailTx, now time.Time, g *Gate, user *store.User, 
 	if !m.user && m.admin == "" {
 		return false, nil
 	}
-	held, err := heldMail(tx, user.Name, user.Made, store.MaxTicketLetters)
+	held, err := heldMail(tx, user.Name, user.Made, store.MaxTicketMessages)
 	if err != nil {
 		return false, err
 	}
@@ -146,7 +146,7 @@ func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, ticket store.Ti
 	held []store.Queued) error {
 	ticket.Nonce, ticket.Until = notice.NewNonce(), now.Add(g.TicketsFor)
 	for i := range held {
-		ticket.Letters = append(ticket.Letters, held[i].ID)
+		ticket.Messages = append(ticket.Messages, held[i].ID)
 	}
 	n.Until = ticket.Until
 	if g.Command != "" {
@@ -186,14 +186,14 @@ func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error
 		}
 	}
 	o.message.EightBit, o.message.UTF8 = !shown.ASCII(o.text.Inline), !shown.ASCII(to)
-	return tx.PutLetter(o.message, o.text, []store.Addressee{o.to})
+	return tx.PutMessage(o.message, o.text, []store.Addressee{o.to})
 }
 
 // heldMail returns the held, withheld or delayed messages of a user, the oldest first. Messages of weir itself are left
 // out, and so are those from before since: a former user of the same name sent them.
 func heldMail(tx store.MailTx, user string, since time.Time, limit int) (all []store.Queued, err error) {
 	for _, state := range []store.State{store.Held, store.Delayed, store.Withheld} {
-		found, err := tx.Letters(store.LetterQuery{User: user, State: state}, limit)
+		found, err := tx.Messages(store.MessageQuery{User: user, State: state}, limit)
 		if err != nil {
 			return nil, err
 		}

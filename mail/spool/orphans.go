@@ -16,7 +16,7 @@ const orphanBatch = 500
 // holdAll holds all messages of a user in delay queues of any throttle, and returns how many recipients.
 func holdAll(tx store.MailTx, user string) (n int, err error) {
 	for after := store.MailID(0); ; {
-		page, err := tx.Letters(store.LetterQuery{User: user, State: store.Delayed, After: after}, orphanBatch)
+		page, err := tx.Messages(store.MessageQuery{User: user, State: store.Delayed, After: after}, orphanBatch)
 		if err != nil {
 			return 0, err
 		}
@@ -46,7 +46,7 @@ func hold(tx store.MailTx, rows []store.Addressee, kept []bool) (int, error) {
 func (q *queue) sweepDelayed(ctx context.Context, now time.Time) error {
 	for after, more := store.MailID(0), true; more; {
 		suspects, err := read(ctx, q.env, func(tx store.MailTx) (suspects []store.MailID, err error) {
-			page, err := tx.Letters(store.LetterQuery{State: store.Delayed, After: after}, orphanBatch)
+			page, err := tx.Messages(store.MessageQuery{State: store.Delayed, After: after}, orphanBatch)
 			known := queues{}
 			for i := 0; i < len(page) && err == nil; i++ {
 				var waiting []bool

@@ -23,8 +23,8 @@ type queue struct {
 func (q *queue) Stage() store.Staged { return incomingText{q.store.Stage(), q} }
 
 // Queue returns up to limit messages that match, with their remaining addressees.
-func (q *queue) Queue(ctx context.Context, query store.LetterQuery, limit int) ([]store.Queued, error) {
-	return read(ctx, q.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(query, limit) })
+func (q *queue) Queue(ctx context.Context, query store.MessageQuery, limit int) ([]store.Queued, error) {
+	return read(ctx, q.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Messages(query, limit) })
 }
 
 // Count returns how many messages there are, and how many addressees by state.
@@ -42,7 +42,7 @@ func (q *queue) Show(ctx context.Context, id store.MailID) (store.Queued, error)
 }
 
 func readMail(tx store.MailTx, id store.MailID) (mail store.Queued, err error) {
-	if mail.Letter, err = tx.Letter(id); err != nil {
+	if mail.Message, err = tx.Message(id); err != nil {
 		return mail, err
 	}
 	mail.To, err = tx.Addressees(id)

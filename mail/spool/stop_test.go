@@ -36,7 +36,7 @@ func TestStopDuringClaim(t *testing.T) {
 			way := r.gates.Load().byName[gateName]
 			q.To[0].Owner = r.Spool.opts.Owner
 			r.must(r.update(t.Context(), func(tx store.MailTx) error { return tx.PutAddressees(q.To[0]) }))
-			j := &job{gate: way, message: q.Letter, to: q.To}
+			j := &job{gate: way, message: q.Message, to: q.To}
 			kept := &breakable{Mail: r.store.Mail()}
 			kept.fails.Store(fails)
 			r.Spool.store = hooked{kept, func() {

@@ -39,8 +39,8 @@ func (d *delivery) takeAll(ctx context.Context, now time.Time, state store.State
 	left := func(q *store.Queued) bool {
 		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.left(state, &a) })
 	}
-	return d.eachMail(ctx, store.LetterQuery{State: state}, left,
-		func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+	return d.eachMail(ctx, store.MessageQuery{State: state}, left,
+		func(tx store.MailTx, l *store.Message, to []store.Addressee) (int, error) {
 			return d.takeOne(tx, now, state, l, to)
 		})
 }
@@ -50,7 +50,7 @@ func (d *delivery) left(state store.State, a *store.Addressee) bool {
 	return a.State == state && a.Owner != d.opts.Owner && (a.Owner != "" || state != store.Ready)
 }
 
-func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Letter,
+func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l *store.Message,
 	to []store.Addressee) (taken int, err error) {
 	var end ending
 	for _, a := range to {
@@ -78,12 +78,12 @@ func (d *delivery) takeOne(tx store.MailTx, now time.Time, state store.State, l 
 
 // eachMail calls do for all messages that match, some in each transaction, with their remaining addressees. It returns
 // the sums of the results by gate, also with an error.
-func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func(*store.Queued) bool,
-	do func(store.MailTx, *store.Letter, []store.Addressee) (int, error)) (map[string]int, error) {
+func (d *delivery) eachMail(ctx context.Context, q store.MessageQuery, match func(*store.Queued) bool,
+	do func(store.MailTx, *store.Message, []store.Addressee) (int, error)) (map[string]int, error) {
 	const page = 500
 	sums := map[string]int{}
 	for {
-		found, err := read(ctx, d.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Letters(q, page) })
+		found, err := read(ctx, d.env, func(tx store.MailTx) ([]store.Queued, error) { return tx.Messages(q, page) })
 		if err != nil || len(found) == 0 {
 			return sums, err
 		}
@@ -100,7 +100,7 @@ func (d *delivery) eachMail(ctx context.Context, q store.LetterQuery, match func
 				if err != nil {
 					return err
 				}
-				k, err := do(tx, &found[i].Letter, to)
+				k, err := do(tx, &found[i].Message, to)
 				if err != nil {
 					return err
 				}
@@ -164,13 +164,13 @@ func (s *Spool) correctClock(ctx context.Context, now time.Time) error {
 
 func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, err error) {
 	wrong := func(q *store.Queued) bool {
-		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Letter, &a, now) })
+		return slices.ContainsFunc(q.To, func(a store.Addressee) bool { return d.corrected(&q.Message, &a, now) })
 	}
-	correct := func(tx store.MailTx, l *store.Letter, to []store.Addressee) (int, error) {
+	correct := func(tx store.MailTx, l *store.Message, to []store.Addressee) (int, error) {
 		return changeRows(tx, to, func(_ int, a *store.Addressee) bool { return d.corrected(l, a, now) })
 	}
 	later := new(store.MailIDs).Next(now) // messages from while the clock was ahead have greater ids
-	for _, q := range []store.LetterQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
+	for _, q := range []store.MessageQuery{{State: store.Ready}, {State: store.Sending}, {After: later}} {
 		n, err := d.eachMail(ctx, q, wrong, correct)
 		if moved += total(n); err != nil {
 			return moved, err
@@ -180,7 +180,7 @@ func (d *delivery) correctMail(ctx context.Context, now time.Time) (moved int, e
 }
 
 // corrected corrects a due time that is further away than it can be, and reports whether it did.
-func (d *delivery) corrected(l *store.Letter, a *store.Addressee, now time.Time) bool {
+func (d *delivery) corrected(l *store.Message, a *store.Addressee, now time.Time) bool {
 	due := a.Due
 	switch {
 	case !due.After(now):
@@ -216,7 +216,7 @@ func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 		seen[q.User] = true
 		return is
 	}
-	tick := func(tx store.MailTx, l *store.Letter, _ []store.Addressee) (int, error) {
+	tick := func(tx store.MailTx, l *store.Message, _ []store.Addressee) (int, error) {
 		for _, g := range q.gates.Load().throttles() {
 			m, err := tx.Remembered(g.Throttle, l.User)
 			if errors.Is(err, store.ErrNotFound) || err == nil && !m.Due.After(now.Add(longTick)) {
@@ -233,7 +233,7 @@ func (q *queue) correctUsers(ctx context.Context, now time.Time) error {
 		}
 		return 0, nil
 	}
-	_, err := q.delivery.eachMail(ctx, store.LetterQuery{State: store.Delayed}, fresh, tick)
+	_, err := q.delivery.eachMail(ctx, store.MessageQuery{State: store.Delayed}, fresh, tick)
 	for _, r := range results {
 		q.settle(r)
 	}

@@ -148,7 +148,7 @@ func (t *userTx) decode(b []byte) error {
 	t.queue.log.Error("the throttle's state of a user is damaged and starts again", "throttle", t.throttle,
 		"user", t.user.Name, "error", err)
 	t.mem = memory{}
-	lost, err := t.tx.Letters(store.LetterQuery{User: t.user.Name, State: store.Delayed}, maxAct)
+	lost, err := t.tx.Messages(store.MessageQuery{User: t.user.Name, State: store.Delayed}, maxAct)
 	if err != nil {
 		return err
 	}

@@ -124,7 +124,7 @@ func (t *tx) RemoveAddressees(id store.MailID, numbers ...int) error {
 // removeDone removes a mail that has reached everybody. For most, which have no file, one statement is enough.
 func (t *tx) removeDone(id store.MailID) error {
 	const done = ` AND NOT EXISTS (SELECT 1 FROM addressees WHERE mail = ?1)`
-	n, err := t.run(`DELETE FROM letters WHERE id = ?1 AND file IS NULL`+done, key(id))
+	n, err := t.run(`DELETE FROM messages WHERE id = ?1 AND file IS NULL`+done, key(id))
 	if err != nil {
 		return t.spoil(err)
 	}
@@ -133,10 +133,10 @@ func (t *tx) removeDone(id store.MailID) error {
 	}
 	var file string
 	if err := t.query(func(r row) error { file = r.text(0); return nil },
-		`SELECT file FROM letters WHERE id = ?1 AND file IS NOT NULL`+done, key(id)); err != nil || file == "" {
+		`SELECT file FROM messages WHERE id = ?1 AND file IS NOT NULL`+done, key(id)); err != nil || file == "" {
 		return err
 	}
-	if _, err := t.run(`DELETE FROM letters WHERE id = ?`, key(id)); err != nil {
+	if _, err := t.run(`DELETE FROM messages WHERE id = ?`, key(id)); err != nil {
 		return t.spoil(err)
 	}
 	t.dropped = append(t.dropped, file)

@@ -21,7 +21,7 @@ func (v *salvage) adopt() error {
 		n, size, err := readNote(path)
 		switch {
 		case err == nil:
-			var l store.Letter
+			var l store.Message
 			var to []store.Addressee
 			if l, to, err = n.held(size); err == nil {
 				return v.hold(&l, to, path, name)
@@ -50,7 +50,7 @@ func (v *salvage) unknown(each func(path, name string) error) error {
 				return err
 			}
 			name := filepath.Base(path)
-			used, err := v.to.has(`SELECT 1 FROM letters WHERE file = ?`, name)
+			used, err := v.to.has(`SELECT 1 FROM messages WHERE file = ?`, name)
 			if err != nil {
 				return err
 			}
@@ -84,12 +84,12 @@ func (v *salvage) moveBack(path, name string) error {
 }
 
 // hold stores a mail as held for all its recipients. It gets a new id if another mail has its own.
-func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string) error {
+func (v *salvage) hold(l *store.Message, to []store.Addressee, path, name string) error {
 	if err := v.moveBack(path, name); err != nil {
 		return err
 	}
 	for ; ; l.ID++ {
-		if taken, err := v.to.has(`SELECT 1 FROM letters WHERE id = ?`, int64(l.ID)); err != nil {
+		if taken, err := v.to.has(`SELECT 1 FROM messages WHERE id = ?`, int64(l.ID)); err != nil {
 			return err
 		} else if !taken {
 			break
@@ -98,7 +98,7 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	if err := v.to.exec("BEGIN"); err != nil {
 		return err
 	}
-	err := v.putLetter(l, name)
+	err := v.putMessage(l, name)
 	for i := range to {
 		a := &to[i]
 		err = cmp.Or(err, v.to.exec(`INSERT INTO addressees (`+addresseeColumns+
@@ -114,8 +114,8 @@ func (v *salvage) hold(l *store.Letter, to []store.Addressee, path, name string)
 	return v.to.exec("COMMIT")
 }
 
-func (v *salvage) putLetter(l *store.Letter, file string) error {
-	return v.to.exec(`INSERT INTO letters (`+letterColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+func (v *salvage) putMessage(l *store.Message, file string) error {
+	return v.to.exec(`INSERT INTO messages (`+messageColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), l.Size, flagsOf(l),
 		l.Envelope, file)
 }

@@ -11,12 +11,12 @@ import (
 )
 
 func (t *tx) PutTicket(k store.Ticket) error {
-	ids := make([]string, len(k.Letters))
-	for i, id := range k.Letters {
+	ids := make([]string, len(k.Messages))
+	for i, id := range k.Messages {
 		ids[i] = id.String()
 	}
 	return t.put(k.Validate(),
-		`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, letters, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+		`INSERT OR REPLACE INTO tickets (nonce, user, throttle, gate, messages, until, used) VALUES (?, ?, ?, ?, ?, ?, ?)`,
 		k.Nonce, k.User, k.Throttle, k.Gate, strings.Join(ids, " "), nanos(k.Until), k.Used)
 }
 
@@ -29,10 +29,10 @@ func (t *tx) Ticket(nonce string) (store.Ticket, error) {
 			if err != nil {
 				return k, corrupt(err)
 			}
-			k.Letters = append(k.Letters, id)
+			k.Messages = append(k.Messages, id)
 		}
 		return k, corrupt(k.Validate())
-	}, `SELECT user, throttle, gate, letters, until, used FROM tickets WHERE nonce = ?`, nonce)
+	}, `SELECT user, throttle, gate, messages, until, used FROM tickets WHERE nonce = ?`, nonce)
 }
 
 var errNoTicket = fmt.Errorf("a ticket: %w", store.ErrNotFound)

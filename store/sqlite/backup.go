@@ -121,7 +121,7 @@ func (b *backup) names(s *session) (names []string, err error) {
 		return nil
 	}
 	err = cmp.Or(s.query(func(r row) error { b.total += r.int(0) * pageSize; return nil }, `PRAGMA page_count`),
-		s.query(each, `SELECT file, size FROM letters WHERE file IS NOT NULL`))
+		s.query(each, `SELECT file, size FROM messages WHERE file IS NOT NULL`))
 	b.progress(0, b.total)
 	return names, b.from.files.explain(err)
 }

@@ -152,15 +152,15 @@ func (f *files) inspect(s *session, c *Condition) error {
 		return nil
 	}
 	for _, query := range []string{
-		`SELECT 'a recipient of mail ' || mail || ', which is not there' FROM addressees WHERE mail NOT IN (SELECT id FROM letters) LIMIT 10`,
-		`SELECT 'mail ' || id || ' has no recipients' FROM letters WHERE id NOT IN (SELECT mail FROM addressees) LIMIT 10`,
+		`SELECT 'a recipient of mail ' || mail || ', which is not there' FROM addressees WHERE mail NOT IN (SELECT id FROM messages) LIMIT 10`,
+		`SELECT 'mail ' || id || ' has no recipients' FROM messages WHERE id NOT IN (SELECT mail FROM addressees) LIMIT 10`,
 	} {
 		if err := s.query(found, query); err != nil {
 			return err
 		}
 	}
 	return s.query(func(r row) error { c.Mails, c.Filed = int(r.int(0)), int(r.int(1)); return nil },
-		`SELECT count(*), count(file) FROM letters`)
+		`SELECT count(*), count(file) FROM messages`)
 }
 
 func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool,
@@ -193,7 +193,7 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 			}
 		}
 		return ctx.Err()
-	}, `SELECT id, size, file FROM letters WHERE file IS NOT NULL`)
+	}, `SELECT id, size, file FROM messages WHERE file IS NOT NULL`)
 }
 
 // lookAround counts the files of no mail. If the database is damaged, which those are is unknown.

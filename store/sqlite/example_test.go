@@ -100,7 +100,7 @@ func ExampleStore_Mail() {
 		fmt.Println(err)
 		return
 	}
-	letter := store.Letter{ID: 1, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Hello",
+	message := store.Message{ID: 1, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Hello",
 		Received: now}
 	to := []store.Addressee{{Address: "bob@example.org", State: store.Ready, Due: now}}
 	err = s.Mail().Update(ctx, func(tx store.MailTx) error {
@@ -110,7 +110,7 @@ func ExampleStore_Mail() {
 		}
 		// as the throttle says
 		memory = store.Memory{Throttle: "outgoing", User: "ann", State: append(memory.State, "bob"...)}
-		return errors.Join(tx.Remember(memory), tx.PutLetter(letter, text, to))
+		return errors.Join(tx.Remember(memory), tx.PutMessage(message, text, to))
 	})
 	fmt.Println(err)
 	err = s.Mail().View(ctx, func(tx store.MailTx) error {

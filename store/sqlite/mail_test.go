@@ -13,9 +13,9 @@ import (
 	"weir/store"
 )
 
-// letter adds a mail to one.
-func letter(tx store.MailTx, id store.MailID, text store.Text) error {
-	return tx.PutLetter(store.Letter{ID: id, Gate: "submission", User: "ann", Received: epoch}, text,
+// message adds a mail to one.
+func message(tx store.MailTx, id store.MailID, text store.Text) error {
+	return tx.PutMessage(store.Message{ID: id, Gate: "submission", User: "ann", Received: epoch}, text,
 		[]store.Addressee{{Address: "bob@example.org", State: store.Ready, Due: epoch}})
 }
 
@@ -49,7 +49,7 @@ func TestMailComesToAnOldFile(t *testing.T) {
 	}
 	s := mustOpen(t, Options{Folder: folder})
 	if err := s.Mail().Update(t.Context(),
-		func(tx store.MailTx) error { return letter(tx, 1, inline("text")) }); err != nil {
+		func(tx store.MailTx) error { return message(tx, 1, inline("text")) }); err != nil {
 		t.Error(err)
 	}
 	if got := clients(t, s); !slices.Equal(got, []string{"a"}) {
@@ -96,7 +96,7 @@ func TestSketchesComeToAnOldFile(t *testing.T) {
 	go old.run()
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch, Stopped: true}
 	if err := errors.Join(old.Mail().Update(t.Context(), func(tx store.MailTx) error {
-		return errors.Join(letter(tx, 1, inline("text")), putOldUser(tx, "ann"), tx.Remember(memory))
+		return errors.Join(message(tx, 1, inline("text")), putOldUser(tx, "ann"), tx.Remember(memory))
 	}), old.Close()); err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestSketchesComeToAnOldFile(t *testing.T) {
 		k, err := tx.Sketch("reach", "ann")
 		known, err2 := tx.Known("reach", "ann")
 		m, err3 := tx.Remembered("outgoing", "ann")
-		withheld, err4 := tx.Letters(store.LetterQuery{State: store.Withheld}, 9)
+		withheld, err4 := tx.Messages(store.MessageQuery{State: store.Withheld}, 9)
 		if !reflect.DeepEqual(k, sketch) || string(known) != "k" || !reflect.DeepEqual(m, memory) ||
 			len(withheld) != 1 {
 			t.Errorf("%+v %q %+v %+v", k, known, m, withheld)
@@ -147,14 +147,14 @@ func TestDamagedMail(t *testing.T) {
 				err := tx.Ready(epoch, false, 9)
 			return err
 		},
-		`UPDATE letters SET source = 'x'`: func(tx store.MailTx) error {
+		`UPDATE messages SET source = 'x'`: func(tx store.MailTx) error {
 			_,
-				err := tx.Letter(1)
+				err := tx.Message(1)
 			return err
 		},
-		`UPDATE letters SET gate = ''`: func(tx store.MailTx) error {
+		`UPDATE messages SET gate = ''`: func(tx store.MailTx) error {
 			_,
-				err := tx.Letters(store.LetterQuery{}, 9)
+				err := tx.Messages(store.MessageQuery{}, 9)
 			return err
 		},
 		`UPDATE users SET senders = char(10)`: func(tx store.MailTx) error {
@@ -197,12 +197,12 @@ func TestDamagedMail(t *testing.T) {
 				err := tx.Known("reach", "ann")
 			return err
 		},
-		`UPDATE tickets SET letters = 'ÄÖÜ'`: func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
-		`UPDATE entries SET at = -1`:         func(tx store.MailTx) error { _, err := tx.Entries(store.EntryQuery{}, 9); return err },
+		`UPDATE tickets SET messages = 'ÄÖÜ'`: func(tx store.MailTx) error { _, err := tx.Ticket("n"); return err },
+		`UPDATE entries SET at = -1`:          func(tx store.MailTx) error { _, err := tx.Entries(store.EntryQuery{}, 9); return err },
 	} {
 		s := mustOpen(t, Options{Folder: t.TempDir()})
 		if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
-			return errors.Join(letter(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}),
+			return errors.Join(message(tx, 1, inline("text")), tx.PutUser(store.User{Name: "ann"}),
 				tx.PutTicket(store.Ticket{Nonce: "n", User: "ann", Until: epoch}),
 				tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch}),
 				tx.Log(store.Entry{At: epoch, By: "a", What: "b"}),
@@ -219,7 +219,7 @@ func TestDamagedMail(t *testing.T) {
 			t.Errorf("%s: %v", change, err)
 		}
 		if err := s.Mail().Update(t.Context(),
-			func(tx store.MailTx) error { return letter(tx, 2, inline("text")) }); err != nil {
+			func(tx store.MailTx) error { return message(tx, 2, inline("text")) }); err != nil {
 			t.Error("what is whole does not work:", err)
 		}
 	}
@@ -276,7 +276,7 @@ func everyCall(tx store.MailTx) error {
 			all = append(all, err)
 		}
 	}
-	note(nil, letter(tx, 1, inline("text")))
+	note(nil, message(tx, 1, inline("text")))
 	note(nil, tx.PutUser(store.User{Name: "ann"}))
 	note(tx.User("ann"))
 	note(tx.Users("", 1))
@@ -293,11 +293,11 @@ func everyCall(tx store.MailTx) error {
 	note(tx.Known("t", "u"))
 	note(tx.Flagged("", "", 1))
 	note(nil, tx.PutSketch(store.Sketch{Throttle: "t", User: "u"}))
-	note(tx.Letter(1))
+	note(tx.Message(1))
 	note(tx.Addressees(1))
 	for _, user := range []string{"", "ann"} {
 		for _, state := range append([]store.State{0}, store.States[:]...) {
-			note(tx.Letters(store.LetterQuery{User: user, State: state}, 1))
+			note(tx.Messages(store.MessageQuery{User: user, State: state}, 1))
 		}
 	}
 	note(tx.Ready(epoch, true, 1))
@@ -312,8 +312,8 @@ func everyCall(tx store.MailTx) error {
 	note(nil, tx.PruneEntries(epoch, 1))
 	note(nil, tx.RemoveAddressees(1, 0, 1))
 	note(nil, tx.RemoveAddressees(1, 0))
-	note(nil, letter(tx, 1, inline("text")))
-	note(nil, tx.PutLetter(store.Letter{ID: 2, Gate: "g", Received: epoch}, inline(""),
+	note(nil, message(tx, 1, inline("text")))
+	note(nil, tx.PutMessage(store.Message{ID: 2, Gate: "g", Received: epoch}, inline(""),
 		[]store.Addressee{{Address: "a", State: store.Ready}, {Number: 1, Address: "b", State: store.Ready}}))
 	note(nil, tx.RemoveAddressees(2, 1))
 	note(nil, tx.RemoveUser("ann"))

@@ -57,8 +57,8 @@ func cycle(m store.Mail, id store.MailID, user string, text []byte) error {
 		if _, err := tx.Remembered("outgoing", user); err != nil && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
-		l := store.Letter{ID: id, Gate: "smtp", User: user, Sender: "me@example.org", Subject: "Hello", Received: epoch}
-		if err := tx.PutLetter(l, store.Text{Inline: text, Size: int64(len(text))}, []store.Addressee{to}); err != nil {
+		l := store.Message{ID: id, Gate: "smtp", User: user, Sender: "me@example.org", Subject: "Hello", Received: epoch}
+		if err := tx.PutMessage(l, store.Text{Inline: text, Size: int64(len(text))}, []store.Addressee{to}); err != nil {
 			return err
 		}
 		return tx.Remember(store.Memory{Throttle: "outgoing", User: user, State: state, Due: epoch.Add(time.Hour)})

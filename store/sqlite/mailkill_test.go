@@ -79,7 +79,7 @@ func accept(ctx context.Context, m store.Mail, sender int) (n int, err error) {
 		if fresh, err := tx.Spend(stampOf(id), 1<<20); err != nil || !fresh {
 			return fmt.Errorf("the stamp of a mail that was never accepted: fresh %t, %w", fresh, err)
 		}
-		if err := letter(tx, id, text); err != nil {
+		if err := message(tx, id, text); err != nil {
 			return err
 		}
 		return tx.Remember(store.Memory{Throttle: "outgoing", User: fmt.Sprint("sender-", sender),
@@ -144,7 +144,7 @@ func whole(t *testing.T, s *Store) (there map[store.MailID]bool) {
 				}
 			}
 		}
-		all, err := tx.Letters(store.LetterQuery{}, store.MaxBatch)
+		all, err := tx.Messages(store.MessageQuery{}, store.MaxBatch)
 		for _, l := range all {
 			if len(l.To) != 1 {
 				return fmt.Errorf("%s is to %d", l.ID, len(l.To))

@@ -17,7 +17,7 @@ import (
 // row is lost. It is written before the fsync of the file and needs none of its own. After it come its length, its
 // checksum and noteMark.
 type note struct {
-	store.Letter
+	store.Message
 	To  []noted `json:"to"`
 	Sum uint32  `json:"sum"` // of the text: Castagnoli's
 }
@@ -53,8 +53,8 @@ const (
 // errNoNote: a file has only a text, as all had before there were notes.
 var errNoNote = errors.New("no envelope behind the text")
 
-func appendNote(w io.Writer, l *store.Letter, to []store.Addressee, sum uint32) error {
-	n := note{Letter: *l, To: make([]noted, len(to)), Sum: sum}
+func appendNote(w io.Writer, l *store.Message, to []store.Addressee, sum uint32) error {
+	n := note{Message: *l, To: make([]noted, len(to)), Sum: sum}
 	for i, a := range to {
 		n.To[i] = noted{a.Number, a.Address, a.Notify, a.Original}
 	}
@@ -104,8 +104,8 @@ func readNote(path string) (n note, text int64, err error) {
 }
 
 // held is the mail of a note, with all recipients held for a review. It is unknown which of them have it already.
-func (n *note) held(size int64) (l store.Letter, to []store.Addressee, err error) {
-	l = n.Letter
+func (n *note) held(size int64) (l store.Message, to []store.Addressee, err error) {
+	l = n.Message
 	l.Size = size
 	for _, a := range n.To {
 		to = append(to, store.Addressee{Mail: l.ID, Number: a.Number, Address: a.Address, Notify: a.Notify,

@@ -418,7 +418,7 @@ func (v *salvage) take(t *table, r record, doubted bool) {
 			values[5] = int64(store.Held)
 		case "users":
 			values[5] = int64(1) // disabled
-		case "letters":
+		case "messages":
 			v.doubtful = append(v.doubtful, r.id)
 		}
 	}
@@ -459,11 +459,11 @@ var checks = map[string]func(row) error{
 	"acts": sane(readAct), "operators": sane(readOperator), "sessions": sane(readSession), "tokens": sane(readToken),
 	"logins": sane(readLogIn), "ceilings": sane(readCeiling),
 	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
-	"letters": func(r row) error {
+	"messages": func(r row) error {
 		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
 			return store.ErrCorrupt
 		}
-		return sane(readLetter)(r)
+		return sane(readMessage)(r)
 	},
 }
 
@@ -484,7 +484,7 @@ func (v *salvage) mend() error {
 			return err
 		}
 	}
-	if err := v.mendLetters(); err != nil {
+	if err := v.mendMessages(); err != nil {
 		return err
 	}
 	lost := map[store.MailID][]string{}
@@ -493,7 +493,7 @@ func (v *salvage) mend() error {
 		lost[id] = append(lost[id], r.text(1))
 		return nil
 	},
-		`SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM letters) ORDER BY mail, number`); err != nil {
+		`SELECT mail, address FROM addressees WHERE mail NOT IN (SELECT id FROM messages) ORDER BY mail, number`); err != nil {
 		return err
 	}
 	if err := v.notes(lost); err != nil { // a file may have what the row had
@@ -510,14 +510,14 @@ func (v *salvage) mend() error {
 		}
 	}
 	return cmp.Or(
-		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM letters)`),
+		v.to.exec(`DELETE FROM addressees WHERE mail NOT IN (SELECT id FROM messages)`),
 		v.to.exec(`DELETE FROM known WHERE (user, throttle) NOT IN (SELECT user, throttle FROM sketches)`),
 		v.to.exec(`DELETE FROM acts WHERE entry NOT IN (SELECT id FROM entries)`),
 		v.to.exec(`UPDATE stamps_kept SET n = (SELECT count(*) FROM stamps)`),
 		v.to.exec("COMMIT"))
 }
 
-// notes restores the letters in lost whose note is in a file.
+// notes restores the messages in lost whose note is in a file.
 func (v *salvage) notes(lost map[store.MailID][]string) error {
 	if len(lost) == 0 {
 		return nil
@@ -540,23 +540,23 @@ func (v *salvage) notes(lost map[store.MailID][]string) error {
 			return err
 		}
 		v.result.Held++
-		return cmp.Or(v.putLetter(&l, name),
+		return cmp.Or(v.putMessage(&l, name),
 			v.log("salvaged", l.User, l.ID, "its text was in a file; its recipients are held"))
 	})
 }
 
-// mendLetters removes mails without recipients. Texts in the database are exported; adopt looks for notes in files.
-func (v *salvage) mendLetters() error {
+// mendMessages removes mails without recipients. Texts in the database are exported; adopt looks for notes in files.
+func (v *salvage) mendMessages() error {
 	var alone []int64
 	if err := v.to.query(func(r row) error { alone = append(alone, r.int(0)); return nil },
-		`SELECT id FROM letters WHERE id NOT IN (SELECT mail FROM addressees)`); err != nil {
+		`SELECT id FROM messages WHERE id NOT IN (SELECT mail FROM addressees)`); err != nil {
 		return err
 	}
 	for _, id := range alone {
 		var file string
 		var text []byte
 		if err := v.to.query(func(r row) error { file, text = r.text(0), r.bytes(1); return nil },
-			`SELECT file, text FROM letters WHERE id = ?`, id); err != nil {
+			`SELECT file, text FROM messages WHERE id = ?`, id); err != nil {
 			return err
 		}
 		if file == "" { // one in a file is found by adopt
@@ -565,7 +565,7 @@ func (v *salvage) mendLetters() error {
 				return err
 			}
 		}
-		if err := v.to.exec(`DELETE FROM letters WHERE id = ?`, id); err != nil {
+		if err := v.to.exec(`DELETE FROM messages WHERE id = ?`, id); err != nil {
 			return err
 		}
 	}

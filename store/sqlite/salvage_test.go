@@ -69,7 +69,7 @@ func fill(t testing.TB, s *Store, n int) {
 	var all []func(tx store.MailTx) error
 	for i := range n {
 		id := store.MailID(i + 1)
-		l := store.Letter{ID: id, Gate: ":587", User: fmt.Sprint("user-", i), Sender: "ann@example.org",
+		l := store.Message{ID: id, Gate: ":587", User: fmt.Sprint("user-", i), Sender: "ann@example.org",
 			Subject: "news", Received: epoch, EightBit: true}
 		to := []store.Addressee{{Number: 0, Address: "a@example.net", State: store.Ready},
 			{Number: 1, Address: fmt.Sprintf("b%d@example.net", i), State: store.Delayed}}
@@ -81,7 +81,7 @@ func fill(t testing.TB, s *Store, n int) {
 		must(t, err)
 		all = append(all, func(tx store.MailTx) error {
 			_, spent := tx.Spend(stampOf(id), 1<<20)
-			return errors.Join(spent, tx.PutLetter(l, text, to),
+			return errors.Join(spent, tx.PutMessage(l, text, to),
 				tx.PutUser(store.User{Name: l.User, Password: "hash", Contact: "x@example.org", Language: "de",
 					Made: epoch}),
 				tx.Remember(store.Memory{Throttle: "outgoing", User: l.User, State: bytes.Repeat([]byte{1}, 100+60*i)}),
@@ -230,7 +230,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 				n.others += k
 			}
 		}
-		all, err = tx.Letters(store.LetterQuery{}, store.MaxBatch)
+		all, err = tx.Messages(store.MessageQuery{}, store.MaxBatch)
 		return err
 	}))
 	n.mails = len(all)
@@ -241,7 +241,7 @@ func takeStock(t testing.TB, folder string) (n inventory) {
 		must(t, errors.Join(err, r.Close()))
 		if !bytes.Equal(text, salvageText(q.ID)) || q.Sender != "ann@example.org" || !q.EightBit ||
 			q.User != fmt.Sprint("user-", int(q.ID)-1) {
-			t.Fatalf("%s is another mail than before: %d bytes, %+v", q.ID, len(text), q.Letter)
+			t.Fatalf("%s is another mail than before: %d bytes, %+v", q.ID, len(text), q.Message)
 		}
 	}
 	return n
@@ -425,7 +425,7 @@ func TestSalvageAnything(t *testing.T) {
 		}
 		filed := 0
 		if err := s.Mail().View(t.Context(), func(tx store.MailTx) error {
-			all, err := tx.Letters(store.LetterQuery{}, store.MaxBatch)
+			all, err := tx.Messages(store.MessageQuery{}, store.MaxBatch)
 			for _, q := range all {
 				if q.Filed != "" {
 					filed++
@@ -506,7 +506,7 @@ func TestSalvageHalves(t *testing.T) {
 	t.Parallel()
 	folder := filled(t, keptEach)
 	tool := raw(t, folder)
-	execute(t, tool, `DELETE FROM addressees WHERE mail IN (1, 10)`, `DELETE FROM letters WHERE id IN (2, 20)`,
+	execute(t, tool, `DELETE FROM addressees WHERE mail IN (1, 10)`, `DELETE FROM messages WHERE id IN (2, 20)`,
 		`DELETE FROM addressees WHERE mail = 20 AND number = 0`, `DELETE FROM sketches WHERE user = 'user-3'`)
 	must(t, tool.Close())
 	c, err := Check(t.Context(), folder, nil)

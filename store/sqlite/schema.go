@@ -62,7 +62,7 @@ var migrations = []string{
 	CREATE INDEX memories_due ON memories (due) WHERE due IS NOT NULL;
 	CREATE INDEX memories_stopped ON memories (throttle, user) WHERE stopped = 1;
 
-	CREATE TABLE letters (
+	CREATE TABLE messages (
 		id       INTEGER NOT NULL PRIMARY KEY,
 		gate     TEXT    NOT NULL,
 		user     TEXT    NOT NULL,
@@ -76,8 +76,8 @@ var migrations = []string{
 		file     TEXT,             -- the name of the file that has the text, or null
 		text     BLOB              -- the text where no file has it
 	) STRICT;
-	CREATE INDEX letters_user ON letters (user);
-	CREATE UNIQUE INDEX letters_file ON letters (file) WHERE file IS NOT NULL;
+	CREATE INDEX messages_user ON messages (user);
+	CREATE UNIQUE INDEX messages_file ON messages (file) WHERE file IS NOT NULL;
 
 	CREATE TABLE addressees (
 		mail     INTEGER NOT NULL,
@@ -103,7 +103,7 @@ var migrations = []string{
 		user     TEXT    NOT NULL,
 		throttle TEXT    NOT NULL,
 		gate     TEXT    NOT NULL,
-		letters  TEXT    NOT NULL, -- ids as text, separated by spaces
+		messages TEXT    NOT NULL, -- ids as text, separated by spaces
 		until    INTEGER NOT NULL,
 		used     INTEGER NOT NULL
 	) STRICT, WITHOUT ROWID;

@@ -36,7 +36,7 @@ func TestSmallDisk(t *testing.T) {
 			}
 			sealed, err := staged.Seal()
 			if err == nil {
-				err = s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, last, sealed) })
+				err = s.Mail().Update(t.Context(), func(tx store.MailTx) error { return message(tx, last, sealed) })
 			}
 			if err != nil {
 				t.Fatal(err)

@@ -21,8 +21,8 @@ type staged struct {
 	ended  bool
 	err    error // of the file; it stays
 
-	letter *store.Letter // of Note
-	to     []store.Addressee
+	message *store.Message // of Note
+	to      []store.Addressee
 }
 
 var errSealed = fmt.Errorf("the text was sealed or discarded before: %w", store.ErrInvalid)
@@ -57,7 +57,7 @@ func (s *staged) Write(p []byte) (n int, err error) {
 	return n, s.err
 }
 
-func (s *staged) Note(l *store.Letter, to []store.Addressee) { s.letter, s.to = l, to }
+func (s *staged) Note(l *store.Message, to []store.Addressee) { s.message, s.to = l, to }
 
 func (s *staged) Seal() (store.Text, error) {
 	switch {
@@ -70,8 +70,8 @@ func (s *staged) Seal() (store.Text, error) {
 	if s.file == nil {
 		return store.Text{Inline: s.memory, Size: s.size}, nil
 	}
-	if s.letter != nil {
-		if s.err = unwritten(appendNote(s.file, s.letter, s.to, s.sum)); s.err != nil {
+	if s.message != nil {
+		if s.err = unwritten(appendNote(s.file, s.message, s.to, s.sum)); s.err != nil {
 			return store.Text{}, s.err
 		}
 	}

@@ -24,7 +24,7 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		if err := m.query(ctx, func(r row) error {
 			found, name, text, size = true, r.text(0), r.bytes(1), r.int(2)
 			return nil
-		}, `SELECT file, text, size FROM letters WHERE id = ?`, key(id)); err != nil {
+		}, `SELECT file, text, size FROM messages WHERE id = ?`, key(id)); err != nil {
 			return nil, err
 		}
 		switch {
@@ -89,7 +89,7 @@ func (m mail) sweep(ctx context.Context, folder string, before time.Time, swept 
 	}
 	return m.view(ctx, func(s *session) error {
 		for _, name := range old {
-			used, err := s.has(`SELECT 1 FROM letters WHERE file = ?`, name)
+			used, err := s.has(`SELECT 1 FROM messages WHERE file = ?`, name)
 			if err != nil {
 				return m.files.explain(err)
 			}

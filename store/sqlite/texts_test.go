@@ -24,7 +24,7 @@ func filedMail(t *testing.T, s *Store, id store.MailID) (name string) {
 	}
 	text, err := staged.Seal()
 	if err == nil {
-		err = s.Mail().Update(t.Context(), func(tx store.MailTx) error { return letter(tx, id, text) })
+		err = s.Mail().Update(t.Context(), func(tx store.MailTx) error { return message(tx, id, text) })
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestAMissingText(t *testing.T) {
 	if _, err := os.Stat(folder); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("what is not complete is left:", err)
 	}
-	execute(t, raw(t, s.files.folder), `UPDATE letters SET file = '../weir.db'`)
+	execute(t, raw(t, s.files.folder), `UPDATE messages SET file = '../weir.db'`)
 	if _, err := s.Mail().Open(t.Context(), 1); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}

@@ -175,7 +175,7 @@ func TestAFullDiskForMail(t *testing.T) {
 	var err error
 	for id := store.MailID(1); ; id++ {
 		if err = m.Update(t.Context(), func(tx store.MailTx) error {
-			if err := letter(tx, id, inline(strings.Repeat("x", 4096))); err != nil {
+			if err := message(tx, id, inline(strings.Repeat("x", 4096))); err != nil {
 				return fmt.Errorf("mine: %w", err)
 			}
 			return nil
@@ -191,7 +191,7 @@ func TestAFullDiskForMail(t *testing.T) {
 	}
 	// A function that makes nothing of it does not get away with it.
 	if err := m.Update(t.Context(), func(tx store.MailTx) error {
-		_ = letter(tx, 5000, inline(strings.Repeat("x", store.MaxInline)))
+		_ = message(tx, 5000, inline(strings.Repeat("x", store.MaxInline)))
 		return nil
 	}); !errors.Is(err, store.ErrFull) {
 		t.Error(err)
@@ -213,7 +213,7 @@ func TestAFullDiskForMail(t *testing.T) {
 	}
 	if err := m.Update(t.Context(),
 		func(tx store.MailTx) error {
-			return letter(tx, 5000,
+			return message(tx, 5000,
 				inline(strings.Repeat("x", store.MaxInline)))
 		}); err != nil {
 		t.Error("there is room again:", err)
@@ -226,7 +226,7 @@ func TestAFullDiskForMailInAGroup(t *testing.T) {
 	large := func(id store.MailID) *write {
 		return enqueue(t, s, t.Context(), func(tx store.MailTx) error {
 			for i := range store.MailID(10) {
-				if err := letter(tx, id+i, inline(strings.Repeat("x", store.MaxInline))); err != nil {
+				if err := message(tx, id+i, inline(strings.Repeat("x", store.MaxInline))); err != nil {
 					return err
 				}
 			}

@@ -11,7 +11,7 @@ import (
 
 func mailTickets(t *testing.T, s *subject) {
 	ticket := store.Ticket{Nonce: "nonce", User: "ann", Throttle: "outgoing", Gate: "submission",
-		Letters: []store.MailID{7, 1<<63 - 1, 3}, Until: epoch.Add(time.Hour)}
+		Messages: []store.MailID{7, 1<<63 - 1, 3}, Until: epoch.Add(time.Hour)}
 	other := store.Ticket{Nonce: "other", User: "bob", Until: epoch}
 	s.update(func(tx mailTx) error { return errors.Join(tx.PutTicket(ticket), tx.PutTicket(other)) })
 	s.reopen()

@@ -79,7 +79,7 @@ func mailBackupRunning(t *testing.T, s *subject) {
 	text := bytesOf(store.MaxInline+1, 4)
 	// Each goroutine has one mail at any moment: the next one comes in the commit in which the one before goes.
 	next := func(tx mailTx, id store.MailID, text store.Text) error {
-		err := tx.PutLetter(letterOf(id), text, []store.Addressee{to(0)})
+		err := tx.PutMessage(messageOf(id), text, []store.Addressee{to(0)})
 		if id >= 1000 {
 			err = errors.Join(err, tx.RemoveAddressees(id-1000, 0))
 		}
@@ -129,7 +129,7 @@ func mailBackupRunning(t *testing.T, s *subject) {
 		s.must(err)
 		var all []store.Queued
 		s.must(copied.Mail().View(t.Context(), func(tx mailTx) error {
-			all = sure(tx.Letters(store.LetterQuery{}, 100))
+			all = sure(tx.Messages(store.MessageQuery{}, 100))
 			return nil
 		}))
 		s.same(len(all), goroutines)

@@ -72,9 +72,9 @@ func (s *subject) same(got, want any) {
 	}
 }
 
-// letterOf is a mail with everything that a mail can have.
-func letterOf(id store.MailID) store.Letter {
-	return store.Letter{
+// messageOf is a mail with everything that a mail can have.
+func messageOf(id store.MailID) store.Message {
+	return store.Message{
 		ID: id, Gate: "submission", User: "ann", Sender: "ann@example.org", Subject: "Grüße",
 		Source:   netip.MustParseAddr("192.0.2.1"),
 		Received: epoch, UTF8: true, EightBit: true, Return: "HDRS", Envelope: "QQ314159", Own: true,
@@ -98,17 +98,17 @@ func in(state store.State, number int, due time.Time) store.Addressee {
 	return a
 }
 
-func (s *subject) put(l store.Letter, to ...store.Addressee) {
+func (s *subject) put(l store.Message, to ...store.Addressee) {
 	s.Helper()
-	s.update(func(tx mailTx) error { return tx.PutLetter(l, inline("text"), to) })
+	s.update(func(tx mailTx) error { return tx.PutMessage(l, inline("text"), to) })
 }
 
 // counted wants so many mails, and addressees by state, to be there.
-func (s *subject) counted(letters int, addressees map[store.State]int) {
+func (s *subject) counted(messages int, addressees map[store.State]int) {
 	s.Helper()
 	s.view(func(tx mailTx) error {
 		n, states, err := tx.Count()
-		s.same([]any{n, states}, []any{letters, addressees})
+		s.same([]any{n, states}, []any{messages, addressees})
 		return err
 	})
 }
@@ -119,7 +119,7 @@ func (s *subject) empty() {
 }
 
 // sized is a mail as it comes back when its text was put.
-func sized(l store.Letter) store.Letter {
+func sized(l store.Message) store.Message {
 	l.Size = int64(len("text"))
 	return l
 }

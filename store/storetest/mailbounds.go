@@ -11,20 +11,20 @@ import (
 
 // A sample has one of everything that mail keeps.
 type sample struct {
-	letter store.Letter
-	text   store.Text
-	to     store.Addressee
-	user   store.User
-	memory store.Memory
-	sketch store.Sketch
-	ticket store.Ticket
-	stamp  store.Stamp
-	entry  store.Entry
+	message store.Message
+	text    store.Text
+	to      store.Addressee
+	user    store.User
+	memory  store.Memory
+	sketch  store.Sketch
+	ticket  store.Ticket
+	stamp   store.Stamp
+	entry   store.Entry
 }
 
 // goodSample can be put.
 func goodSample() sample {
-	return sample{letter: letterOf(1), text: inline("text"), to: to(0), user: store.User{Name: "ann"},
+	return sample{message: messageOf(1), text: inline("text"), to: to(0), user: store.User{Name: "ann"},
 		memory: store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s")},
 		sketch: store.Sketch{Throttle: "reach", User: "ann", State: []byte("s")},
 		ticket: store.Ticket{Nonce: "n", User: "ann", Until: epoch}, stamp: stampOf(1),
@@ -35,7 +35,7 @@ func goodSample() sample {
 func (s *subject) putSample(x sample) error {
 	return s.mail.Update(s.Context(), func(tx mailTx) error {
 		for _, put := range []func() error{
-			func() error { return tx.PutLetter(x.letter, x.text, []store.Addressee{x.to}) },
+			func() error { return tx.PutMessage(x.message, x.text, []store.Addressee{x.to}) },
 			func() error { return tx.PutUser(x.user) },
 			func() error { return tx.Remember(x.memory) },
 			func() error { return tx.PutSketch(x.sketch) },
@@ -54,8 +54,8 @@ func (s *subject) putSample(x sample) error {
 // bounds are the texts of a sample that have a bound.
 func (x *sample) bounds() []bound {
 	return []bound{
-		{&x.letter.Gate, store.MaxGate}, {&x.letter.User, store.MaxUser}, {&x.letter.Sender, store.MaxAddress},
-		{&x.letter.Subject, store.MaxSubject}, {&x.letter.Envelope, store.MaxEnvelope},
+		{&x.message.Gate, store.MaxGate}, {&x.message.User, store.MaxUser}, {&x.message.Sender, store.MaxAddress},
+		{&x.message.Subject, store.MaxSubject}, {&x.message.Envelope, store.MaxEnvelope},
 		{&x.to.Address, store.MaxAddress}, {&x.to.Notify, store.MaxNotify}, {&x.to.Original, store.MaxOriginal},
 		{&x.to.Owner, store.MaxOwner}, {&x.to.Status, store.MaxStatus},
 		{&x.user.Name, store.MaxUser}, {&x.user.Password, store.MaxPassword}, {&x.user.Contact, store.MaxAddress},
@@ -83,11 +83,11 @@ func rejectsField[F any](s *subject, fields func(*sample) []*F, wrong F) {
 
 func mailMistakes(_ *testing.T, s *subject) {
 	rejectsField(s, func(x *sample) []*string {
-		return []*string{&x.letter.Gate, &x.to.Address, &x.user.Name, &x.memory.Throttle, &x.memory.User,
+		return []*string{&x.message.Gate, &x.to.Address, &x.user.Name, &x.memory.Throttle, &x.memory.User,
 			&x.sketch.Throttle, &x.ticket.Nonce, &x.ticket.User, &x.entry.By, &x.entry.What}
 	}, "")
 	rejectsField(s, func(x *sample) []*time.Time {
-		return []*time.Time{&x.letter.Received, &x.ticket.Until, &x.stamp.Until, &x.entry.At}
+		return []*time.Time{&x.message.Received, &x.ticket.Until, &x.stamp.Until, &x.entry.At}
 	}, time.Time{})
 	maybe := func(x *sample) []*time.Time {
 		return []*time.Time{&x.to.Due, &x.to.Since, &x.user.Made, &x.user.Changed, &x.memory.Due, &x.stamp.Until}
@@ -95,15 +95,15 @@ func mailMistakes(_ *testing.T, s *subject) {
 	rejectsField(s, maybe, time.Unix(-1, 0))
 	rejectsField(s, maybe, time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC))
 	rejects(s, store.ErrInvalid, map[string]func(*sample){
-		"no id":                func(x *sample) { x.letter.ID = 0 },
-		"too large an id":      func(x *sample) { x.letter.ID = 1 << 63 },
-		"no UTF-8":             func(x *sample) { x.letter.Subject = "\xff" },
-		"a zero byte":          func(x *sample) { x.letter.User = "a\x00" },
-		"a line break":         func(x *sample) { x.letter.Sender = "a\r\nb" },
-		"a zone":               func(x *sample) { x.letter.Source = zoned },
-		"IPv4 in IPv6":         func(x *sample) { x.letter.Source = mapped },
-		"RET":                  func(x *sample) { x.letter.Return = "full" },
-		"a size below zero":    func(x *sample) { x.letter.Size = -1 },
+		"no id":                func(x *sample) { x.message.ID = 0 },
+		"too large an id":      func(x *sample) { x.message.ID = 1 << 63 },
+		"no UTF-8":             func(x *sample) { x.message.Subject = "\xff" },
+		"a zero byte":          func(x *sample) { x.message.User = "a\x00" },
+		"a line break":         func(x *sample) { x.message.Sender = "a\r\nb" },
+		"a zone":               func(x *sample) { x.message.Source = zoned },
+		"IPv4 in IPv6":         func(x *sample) { x.message.Source = mapped },
+		"RET":                  func(x *sample) { x.message.Return = "full" },
+		"a size below zero":    func(x *sample) { x.message.Size = -1 },
 		"a wrong size":         func(x *sample) { x.text.Size++ },
 		"two texts":            func(x *sample) { x.text.File = "x" },
 		"no such file":         func(x *sample) { x.text = store.Text{File: "x", Size: 1} },
@@ -119,17 +119,17 @@ func mailMistakes(_ *testing.T, s *subject) {
 		"a broken contact":     func(x *sample) { x.user.Contact = "a\rb" },
 		"a sketch, no UTF-8":   func(x *sample) { x.sketch.User = "\xff" },
 		"forgotten by nothing": func(x *sample) { x.sketch = store.Sketch{} },
-		"a ticket of no mail":  func(x *sample) { x.ticket.Letters = []store.MailID{0} },
+		"a ticket of no mail":  func(x *sample) { x.ticket.Messages = []store.MailID{0} },
 		"of no mail":           func(x *sample) { x.entry.Mail = 1 << 63 },
 	}, goodSample(), s.putSample)
 	s.empty()
-	s.refuses(store.ErrInvalid, func(tx mailTx) error { return tx.PutLetter(letterOf(1), inline("text"), nil) })
+	s.refuses(store.ErrInvalid, func(tx mailTx) error { return tx.PutMessage(messageOf(1), inline("text"), nil) })
 	s.refuses(store.ErrInvalid, func(tx mailTx) error { return tx.PutAddressees(to(0)) }) // of no mail
 	for _, f := range s.limited(-1) {
 		s.fails(s.mail.Update(s.Context(), f), store.ErrInvalid)
 	}
 	s.fails(s.mail.View(s.Context(), func(tx mailTx) error {
-		return errorOf(tx.Letters(store.LetterQuery{State: 9}, 1))
+		return errorOf(tx.Messages(store.MessageQuery{State: 9}, 1))
 	}), store.ErrInvalid)
 }
 
@@ -141,8 +141,8 @@ func (s *subject) limited(limit int) []func(mailTx) error {
 		func(tx mailTx) error { return errorOf(tx.Due(epoch, limit)) },
 		func(tx mailTx) error { return errorOf(tx.Stopped("", "", limit)) },
 		func(tx mailTx) error { return errorOf(tx.Flagged("", "", limit)) },
-		func(tx mailTx) error { return errorOf(tx.Letters(store.LetterQuery{}, limit)) },
-		func(tx mailTx) error { return errorOf(tx.Letters(store.LetterQuery{After: 1 << 63}, limit)) },
+		func(tx mailTx) error { return errorOf(tx.Messages(store.MessageQuery{}, limit)) },
+		func(tx mailTx) error { return errorOf(tx.Messages(store.MessageQuery{After: 1 << 63}, limit)) },
 		func(tx mailTx) error { return errorOf(tx.Ready(epoch, true, limit)) },
 		func(tx mailTx) error { return errorOf(tx.Entries(store.EntryQuery{}, limit)) },
 		func(tx mailTx) error { return tx.PruneTickets(epoch, limit) },
@@ -159,7 +159,7 @@ func mailBounds(_ *testing.T, s *subject) {
 		"senders":  func(x *sample) { x.user.Senders = slices.Repeat([]string{"a"}, store.MaxSenders+1) },
 		"memory":   func(x *sample) { x.memory.State = make([]byte, store.MaxMemory+1) },
 		"sketch":   func(x *sample) { x.sketch.State = make([]byte, store.MaxSketch+1) },
-		"letters":  func(x *sample) { x.ticket.Letters = slices.Repeat([]store.MailID{1}, store.MaxTicketLetters+1) },
+		"messages": func(x *sample) { x.ticket.Messages = slices.Repeat([]store.MailID{1}, store.MaxTicketMessages+1) },
 	}, goodSample(), s.putSample)
 	s.empty()
 	for _, f := range s.limited(store.MaxBatch + 1) {
@@ -174,13 +174,13 @@ func mailBounds(_ *testing.T, s *subject) {
 	for _, b := range x.bounds() {
 		*b.text = long(b.most)
 	}
-	x.text, x.letter.Size = inline(long(store.MaxInline)), store.MaxInline
+	x.text, x.message.Size = inline(long(store.MaxInline)), store.MaxInline
 	x.user.Senders = slices.Repeat([]string{long(store.MaxAddress)}, store.MaxSenders)
 	x.memory.State, x.sketch.State = make([]byte, store.MaxMemory), make([]byte, store.MaxSketch)
-	x.ticket.Letters = slices.Repeat([]store.MailID{1<<63 - 1}, store.MaxTicketLetters)
+	x.ticket.Messages = slices.Repeat([]store.MailID{1<<63 - 1}, store.MaxTicketMessages)
 	s.must(s.putSample(x))
-	id := x.letter.ID
-	s.same(get2(s, mailTx.Letters, store.LetterQuery{}, 1), []store.Queued{{Letter: x.letter, To: of(id, x.to)}})
+	id := x.message.ID
+	s.same(get2(s, mailTx.Messages, store.MessageQuery{}, 1), []store.Queued{{Message: x.message, To: of(id, x.to)}})
 	s.same(get(s, mailTx.User, x.user.Name), x.user)
 	s.same(get2(s, mailTx.Remembered, x.memory.Throttle, x.memory.User), x.memory)
 	s.same(get2(s, mailTx.Sketch, x.sketch.Throttle, x.sketch.User), x.sketch)
@@ -193,14 +193,14 @@ func mailBounds(_ *testing.T, s *subject) {
 	for i := range all {
 		all[i], numbers[i] = to(i), i
 	}
-	all[0], x.letter.ID = x.to, 2
-	s.refuses(store.ErrTooLarge, func(tx mailTx) error { return tx.PutLetter(x.letter, x.text, all) })
+	all[0], x.message.ID = x.to, 2
+	s.refuses(store.ErrTooLarge, func(tx mailTx) error { return tx.PutMessage(x.message, x.text, all) })
 	all = all[:store.MaxAddressees]
-	s.update(func(tx mailTx) error { return tx.PutLetter(x.letter, x.text, all) })
+	s.update(func(tx mailTx) error { return tx.PutMessage(x.message, x.text, all) })
 	s.same(get(s, mailTx.Addressees, 2), of(2, all...))
 	s.refuses(store.ErrTooLarge,
 		func(tx mailTx) error { return tx.PutAddressees(append(slices.Clone(all), all[0])...) })
 	s.refuses(store.ErrTooLarge, func(tx mailTx) error { return tx.RemoveAddressees(2, numbers...) })
 	s.update(func(tx mailTx) error { return tx.RemoveAddressees(2, numbers[:store.MaxAddressees]...) })
-	lacks(s, mailTx.Letter, 2)
+	lacks(s, mailTx.Message, 2)
 }

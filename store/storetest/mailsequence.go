@@ -30,7 +30,7 @@ func mailAnySequence(t *testing.T, s *subject) {
 			Due:     epoch.Add(time.Duration(rapid.IntRange(0, 5).Draw(t, "due")) * time.Minute)}
 	})
 	s.anySequence(t, func(rt *rapid.T) {
-		letters, people, now := map[store.MailID]store.Letter{}, map[addresseeKey]store.Addressee{}, epoch
+		messages, people, now := map[store.MailID]store.Message{}, map[addresseeKey]store.Addressee{}, epoch
 		s.update(func(tx mailTx) error { // what the case before has left
 			for id := range store.MailID(6) {
 				s.must(tx.RemoveAddressees(id, 0, 1, 2, 3))
@@ -41,17 +41,17 @@ func mailAnySequence(t *testing.T, s *subject) {
 			id := mails.Draw(rt, "mail")
 			switch rapid.IntRange(0, 9).Draw(rt, "step") {
 			case 0, 1, 2, 3:
-				l := letterOf(id)
+				l := messageOf(id)
 				l.User = users.Draw(rt, "user")
 				all := rapid.SliceOfNDistinct(addressees, 1, 4,
 					func(a store.Addressee) int { return a.Number }).Draw(rt, "to")
-				err := s.mail.Update(s.Context(), func(tx mailTx) error { return tx.PutLetter(l, inline("text"), all) })
-				if _, there := letters[id]; there {
+				err := s.mail.Update(s.Context(), func(tx mailTx) error { return tx.PutMessage(l, inline("text"), all) })
+				if _, there := messages[id]; there {
 					s.fails(err, store.ErrExists)
 					continue
 				}
 				s.must(err)
-				letters[id] = sized(l)
+				messages[id] = sized(l)
 				for _, a := range of(id, all...) {
 					people[addresseeKey{id, a.Number}] = a
 				}
@@ -72,14 +72,14 @@ func mailAnySequence(t *testing.T, s *subject) {
 				}
 				left := slices.Collect(maps.Keys(people))
 				if !slices.ContainsFunc(left, func(p addresseeKey) bool { return p.mail == id }) {
-					delete(letters, id)
+					delete(messages, id)
 				}
 			case 9:
 				now = now.Add(time.Duration(rapid.IntRange(-2, 2).Draw(rt, "on")) * time.Minute)
 				s.mayReopen(rt)
 			}
-			s.holds(letters, people, now,
-				store.LetterQuery{User: rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(rt, "of"),
+			s.holds(messages, people, now,
+				store.MessageQuery{User: rapid.SampledFrom([]string{"", "ann", "bob"}).Draw(rt, "of"),
 					State: rapid.SampledFrom(append([]store.State{0}, store.States[:]...)).Draw(rt, "in"),
 					After: store.MailID(rapid.IntRange(0, 2).Draw(rt, "after"))})
 		}
@@ -87,8 +87,8 @@ func mailAnySequence(t *testing.T, s *subject) {
 }
 
 // holds wants the spool to be as the maps say.
-func (s *subject) holds(letters map[store.MailID]store.Letter, people map[addresseeKey]store.Addressee, now time.Time,
-	q store.LetterQuery) {
+func (s *subject) holds(messages map[store.MailID]store.Message, people map[addresseeKey]store.Addressee, now time.Time,
+	q store.MessageQuery) {
 	s.Helper()
 	all := slices.SortedFunc(maps.Values(people), func(a, b store.Addressee) int {
 		return cmp.Or(cmp.Compare(a.Mail, b.Mail), cmp.Compare(a.Number, b.Number))
@@ -111,7 +111,7 @@ func (s *subject) holds(letters map[store.MailID]store.Letter, people map[addres
 		}
 		n, counts, err := tx.Count()
 		s.must(err)
-		s.same([]any{n, counts}, []any{len(letters), states})
+		s.same([]any{n, counts}, []any{len(messages), states})
 		s.same(sure(tx.NextDue()), next)
 		for with, want := range map[bool][]store.Addressee{false: ready, true: pooled} {
 			slices.SortStableFunc(want, func(a, b store.Addressee) int {
@@ -120,8 +120,8 @@ func (s *subject) holds(letters map[store.MailID]store.Letter, people map[addres
 			s.same(sure(tx.Ready(now, with, 99)), want)
 		}
 		var want []store.Queued
-		for _, id := range slices.Sorted(maps.Keys(letters)) {
-			one := store.Queued{Letter: letters[id]}
+		for _, id := range slices.Sorted(maps.Keys(messages)) {
+			one := store.Queued{Message: messages[id]}
 			matches := q.State == 0
 			for _, a := range all {
 				if a.Mail == id {
@@ -133,7 +133,7 @@ func (s *subject) holds(letters map[store.MailID]store.Letter, people map[addres
 				want = append(want, one)
 			}
 		}
-		s.same(sure(tx.Letters(q, 99)), want)
+		s.same(sure(tx.Messages(q, 99)), want)
 		return nil
 	})
 }

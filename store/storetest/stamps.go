@@ -116,7 +116,7 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	accept := func(id store.MailID, with error) error {
 		return s.mail.Update(s.Context(), func(tx mailTx) error {
 			s.same(sure(tx.Spend(stampOf(1), 1)), true)
-			if err := tx.PutLetter(letterOf(id), inline("text"), []store.Addressee{to(0)}); err != nil {
+			if err := tx.PutMessage(messageOf(id), inline("text"), []store.Addressee{to(0)}); err != nil {
 				return err
 			}
 			return with
@@ -124,13 +124,13 @@ func mailStampsCommit(_ *testing.T, s *subject) {
 	}
 	s.fails(accept(1, no), no)
 	s.same(s.spent(stampOf(1)), false)
-	s.put(letterOf(1), to(0))
+	s.put(messageOf(1), to(0))
 	s.fails(accept(1, nil), store.ErrExists)
 	s.same(s.spent(stampOf(1)), false)
 	s.must(accept(2, nil)) // what was not committed is not counted either
 	s.reopen()
 	s.same(s.spent(stampOf(1)), true)
-	get(s, mailTx.Letter, 2)
+	get(s, mailTx.Message, 2)
 	// What is forgotten by a transaction that fails is not forgotten.
 	s.refuses(no, func(tx mailTx) error { return errors.Join(errorOf(tx.PruneStamps(epoch.Add(time.Hour), 9)), no) })
 	s.same(s.spent(stampOf(1)), true)

@@ -43,13 +43,13 @@ func (s *subject) reads(m store.Mail, id store.MailID, want []byte) {
 
 func (s *subject) putText(id store.MailID, text store.Text, to ...store.Addressee) {
 	s.Helper()
-	s.update(func(tx mailTx) error { return tx.PutLetter(letterOf(id), text, to) })
+	s.update(func(tx mailTx) error { return tx.PutMessage(messageOf(id), text, to) })
 }
 
 func (s *subject) refusesText(id store.MailID, text store.Text) {
 	s.Helper()
 	s.refuses(store.ErrInvalid, func(tx mailTx) error {
-		return tx.PutLetter(letterOf(id), text, []store.Addressee{to(0)})
+		return tx.PutMessage(messageOf(id), text, []store.Addressee{to(0)})
 	})
 }
 
@@ -67,7 +67,7 @@ func mailTexts(_ *testing.T, s *subject) {
 	for i, size := range sizes {
 		id := store.MailID(i + 1)
 		staged := s.stage(bytesOf(size, 1), []int{1 << 30, 100_000, 777}[i%3])
-		if l := letterOf(id); i%2 == 1 { // it is no part of the text
+		if l := messageOf(id); i%2 == 1 { // it is no part of the text
 			staged.Note(&l, []store.Addressee{to(0), to(1)})
 		}
 		text, err := staged.Seal()
@@ -79,7 +79,7 @@ func mailTexts(_ *testing.T, s *subject) {
 		staged.Discard() // a mail has it
 		staged.Discard()
 		s.reads(s.mail, id, bytesOf(size, 1))
-		l := get(s, mailTx.Letter, id)
+		l := get(s, mailTx.Message, id)
 		s.same([]any{l.Size, l.Filed}, []any{int64(size), text.File})
 		if text.File != "" { // nobody else may have it
 			s.refusesText(id+100, text)
@@ -116,7 +116,7 @@ func mailDiscarded(_ *testing.T, s *subject) {
 	s.must(err)
 	no := errors.New("no")
 	s.refuses(no, func(tx mailTx) error { // in the end it was not taken
-		s.must(tx.PutLetter(letterOf(1), text, []store.Addressee{to(0)}))
+		s.must(tx.PutMessage(messageOf(1), text, []store.Addressee{to(0)}))
 		return no
 	})
 	sealed.Discard()

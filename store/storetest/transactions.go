@@ -26,7 +26,7 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 	}
 	everything := func(tx mailTx) error {
 		return errors.Join(tx.PutUser(store.User{Name: "ann"}),
-			tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0)}),
+			tx.PutMessage(messageOf(1), inline("text"), []store.Addressee{to(0)}),
 			tx.Remember(store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state")}),
 			tx.PutSketch(store.Sketch{Throttle: "reach", User: "ann", State: []byte("sketch")}),
 			tx.PutKnown("reach", "ann", []byte("known")), tx.Log(store.Entry{At: epoch, By: "weir", What: "stopped"}))
@@ -56,19 +56,19 @@ func mailAllOrNothing(_ *testing.T, s *subject) {
 
 	// A call that fails halfway takes the others with it, whatever the function makes of it.
 	s.refuses(store.ErrInvalid, func(tx mailTx) error {
-		err := tx.PutLetter(letterOf(1), inline("text"), []store.Addressee{to(0), to(1), to(0)})
+		err := tx.PutMessage(messageOf(1), inline("text"), []store.Addressee{to(0), to(1), to(0)})
 		s.fails(err, store.ErrInvalid)
 		return nil
 	})
 	nothing()
-	s.put(letterOf(1), to(0), to(1))
+	s.put(messageOf(1), to(0), to(1))
 	s.refuses(store.ErrNotFound, func(tx mailTx) error {
 		s.fails(tx.PutAddressees(of(1, in(store.Held, 0, epoch), to(7))...), store.ErrNotFound)
 		return nil
 	})
 	s.same(get(s, mailTx.Addressees, 1), of(1, to(0), to(1)))
 	s.update(func(tx mailTx) error { // what has done nothing takes nothing with it
-		s.fails(tx.PutLetter(letterOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
+		s.fails(tx.PutMessage(messageOf(1), inline("other"), []store.Addressee{to(0)}), store.ErrExists)
 		s.fails(tx.PutAddressees(of(2, to(0))...), store.ErrNotFound)
 		return tx.RemoveAddressees(1, 0, 1)
 	})
@@ -148,15 +148,15 @@ func mailNoLostUpdate(t *testing.T, s *subject) {
 }
 
 func mailView(t *testing.T, s *subject) {
-	s.put(letterOf(1), to(0))
+	s.put(messageOf(1), to(0))
 	s.view(func(tx mailTx) error {
-		s.must(errorOf(tx.Letter(1)))
+		s.must(errorOf(tx.Message(1)))
 		s.update(func(tx mailTx) error { return tx.RemoveAddressees(1, 0) })
-		s.put(letterOf(2), to(0))
-		s.same(ids(sure(tx.Letters(store.LetterQuery{}, 9))), []store.MailID{1})
+		s.put(messageOf(2), to(0))
+		s.same(ids(sure(tx.Messages(store.MessageQuery{}, 9))), []store.MailID{1})
 		return nil
 	})
-	s.same(ids(get2(s, mailTx.Letters, store.LetterQuery{}, 9)), []store.MailID{2})
+	s.same(ids(get2(s, mailTx.Messages, store.MessageQuery{}, 9)), []store.MailID{2})
 	s.view(func(tx mailTx) error {
 		for _, err := range []error{
 			tx.PutUser(store.User{Name: "a"}), tx.RemoveUser("a"),
@@ -164,7 +164,7 @@ func mailView(t *testing.T, s *subject) {
 			tx.PutSketch(store.Sketch{Throttle: "t", User: "a", State: []byte("s")}),
 			tx.PutSketch(store.Sketch{Throttle: "t", User: "a"}),
 			tx.PutKnown("t", "a", []byte("k")), tx.PutKnown("t", "a", nil),
-			tx.PutLetter(letterOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...),
+			tx.PutMessage(messageOf(3), inline("text"), []store.Addressee{to(0)}), tx.PutAddressees(of(2, to(0))...),
 			tx.RemoveAddressees(2, 0),
 			tx.PutTicket(store.Ticket{Nonce: "n", User: "a", Until: epoch}), tx.PruneTickets(epoch, 1),
 			tx.RemoveTickets("a"),
@@ -180,7 +180,7 @@ func mailView(t *testing.T, s *subject) {
 	var wg sync.WaitGroup
 	for range 20 { // more than there are connections
 		wg.Go(func() {
-			if err := s.mail.View(t.Context(), func(tx mailTx) error { return errorOf(tx.Letter(2)) }); err != nil {
+			if err := s.mail.View(t.Context(), func(tx mailTx) error { return errorOf(tx.Message(2)) }); err != nil {
 				t.Error(err)
 			}
 		})

@@ -41,7 +41,7 @@ func mailUsers(_ *testing.T, s *subject) {
 	s.update(func(tx mailTx) error { return tx.PutUser(ann) })
 
 	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("state"), Due: epoch, Stopped: true}
-	s.put(letterOf(1), to(0))
+	s.put(messageOf(1), to(0))
 	ticket := store.Ticket{Nonce: "ann's", User: "ann", Until: epoch}
 	s.update(func(tx mailTx) error { return errors.Join(tx.Remember(memory), tx.PutTicket(ticket)) })
 	s.update(func(tx mailTx) error { return errors.Join(tx.RemoveUser("nobody"), tx.RemoveUser("ann")) })
@@ -51,7 +51,7 @@ func mailUsers(_ *testing.T, s *subject) {
 	s.update(func(tx mailTx) error { return tx.RemoveUser("ann") })
 	lacks2(s, mailTx.Remembered, "outgoing", "ann")
 	lacks(s, mailTx.Ticket, ticket.Nonce)
-	get(s, mailTx.Letter, 1) // the mails stay
+	get(s, mailTx.Message, 1) // the mails stay
 }
 
 func mailMemories(_ *testing.T, s *subject) {

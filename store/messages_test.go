@@ -83,7 +83,7 @@ func TestStates(t *testing.T) {
 
 func TestMailAsJSON(t *testing.T) {
 	at := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
-	q := Queued{Letter{ID: 1, Gate: "g", User: "ann", Sender: "ann@example.org", Subject: "Hi", Received: at, Size: 5,
+	q := Queued{Message{ID: 1, Gate: "g", User: "ann", Sender: "ann@example.org", Subject: "Hi", Received: at, Size: 5,
 		Filed: "secret"},
 		[]Addressee{{Mail: 1, Address: "bob@example.org", State: Held}}}
 	want := `{"id":"0000000000001","gate":"g","user":"ann","sender":"ann@example.org","subject":"Hi","received":"2026-03-02T00:00:00Z","size":5,` +
@@ -110,7 +110,7 @@ func TestMistakesInMailShowNoSecret(t *testing.T) {
 		(&Ticket{Nonce: secret, User: "a"}).Validate(),
 		(&Memory{Throttle: "t", User: secret}).Validate(), (&Sketch{Throttle: "t", User: secret}).Validate(),
 		CheckKnown("t", secret, nil),
-		(&Letter{ID: 1, Gate: "g", Subject: secret}).Validate(),
+		(&Message{ID: 1, Gate: "g", Subject: secret}).Validate(),
 		(&Addressee{Mail: 1, Address: secret, State: Ready}).Validate(),
 		(&Entry{By: "a", What: "b", Text: secret}).Validate(),
 	} {

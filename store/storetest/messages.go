@@ -7,8 +7,8 @@ import (
 	"weir/store"
 )
 
-func mailLetters(_ *testing.T, s *subject) {
-	full, bare := letterOf(1), store.Letter{ID: 1<<63 - 1, Gate: "g", Received: epoch}
+func mailMessages(_ *testing.T, s *subject) {
+	full, bare := messageOf(1), store.Message{ID: 1<<63 - 1, Gate: "g", Received: epoch}
 	waiting := store.Addressee{Number: 7, Address: "Ännchen@example.org", Notify: "FAILURE,DELAY",
 		Original: "rfc822;a+2Bb@example.org", State: store.Sending,
 		Due: epoch.Add(1), Since: epoch.Add(2), Attempt: 3, Owner: "host/1", Status: "451 4.3.0 later", Warned: true}
@@ -17,17 +17,17 @@ func mailLetters(_ *testing.T, s *subject) {
 	s.put(bare, to(0))
 	mine[0].Address = "changed" // it is the caller's
 	s.reopen()
-	s.same(get(s, mailTx.Letter, 1), sized(full))
-	s.same(get(s, mailTx.Letter, bare.ID), sized(bare))
+	s.same(get(s, mailTx.Message, 1), sized(full))
+	s.same(get(s, mailTx.Message, bare.ID), sized(bare))
 	s.same(get(s, mailTx.Addressees, 1),
 		of(1, store.Addressee{Number: 0, Address: "a", State: store.Held}, to(3), waiting))
 	for _, id := range []store.MailID{0, 2, 1 << 63, 1<<64 - 1} {
-		lacks(s, mailTx.Letter, id)
+		lacks(s, mailTx.Message, id)
 		s.same(get(s, mailTx.Addressees, id), []store.Addressee(nil))
 		s.fails(errorOf(s.mail.Open(s.Context(), id)), store.ErrNotFound)
 	}
 	s.refuses(store.ErrExists,
-		func(tx mailTx) error { return tx.PutLetter(bare, inline("again"), []store.Addressee{to(0)}) })
+		func(tx mailTx) error { return tx.PutMessage(bare, inline("again"), []store.Addressee{to(0)}) })
 
 	// The last addressee takes the mail with it.
 	remove := func(id store.MailID, numbers ...int) {
@@ -36,9 +36,9 @@ func mailLetters(_ *testing.T, s *subject) {
 	}
 	remove(1, 3, 7, 99)
 	remove(1)
-	s.same(get(s, mailTx.Letter, 1), sized(full))
+	s.same(get(s, mailTx.Message, 1), sized(full))
 	remove(1, 0)
-	lacks(s, mailTx.Letter, 1)
+	lacks(s, mailTx.Message, 1)
 	s.fails(errorOf(s.mail.Open(s.Context(), 1)), store.ErrNotFound)
 	remove(1, 0)
 	remove(0, 0)
@@ -47,54 +47,54 @@ func mailLetters(_ *testing.T, s *subject) {
 }
 
 func mailQueries(_ *testing.T, s *subject) {
-	letter := func(id store.MailID, user string) store.Letter {
-		l := letterOf(id)
+	message := func(id store.MailID, user string) store.Message {
+		l := messageOf(id)
 		l.User = user
 		return l
 	}
-	s.put(letter(5, "ann"), to(0))
-	s.put(letter(3, "bob"), in(store.Held, 0, time.Time{}), in(store.Held, 1, time.Time{}),
+	s.put(message(5, "ann"), to(0))
+	s.put(message(3, "bob"), in(store.Held, 0, time.Time{}), in(store.Held, 1, time.Time{}),
 		in(store.Delayed, 2, time.Time{}))
-	s.put(letter(4, "ann"), in(store.Held, 0, time.Time{}), in(store.Sending, 1, epoch), to(2))
-	s.put(letter(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}),
+	s.put(message(4, "ann"), in(store.Held, 0, time.Time{}), in(store.Sending, 1, epoch), to(2))
+	s.put(message(1, "ann"), in(store.Pooled, 0, epoch), in(store.Delayed, 1, time.Time{}),
 		in(store.Withheld, 2, time.Time{}))
 	for _, test := range []struct {
-		q     store.LetterQuery
+		q     store.MessageQuery
 		limit int
 		want  []store.MailID
 	}{
-		{store.LetterQuery{}, 9, []store.MailID{1, 3, 4, 5}},
-		{store.LetterQuery{}, 2, []store.MailID{1, 3}},
-		{store.LetterQuery{}, 0, nil},
-		{store.LetterQuery{After: 3}, 9, []store.MailID{4, 5}},
-		{store.LetterQuery{After: 5}, 9, nil},
-		{store.LetterQuery{After: 1 << 63}, 9, nil},
-		{store.LetterQuery{User: "ann"}, 9, []store.MailID{1, 4, 5}},
-		{store.LetterQuery{User: "ann", After: 1}, 1, []store.MailID{4}},
-		{store.LetterQuery{User: "nobody"}, 9, nil},
-		{store.LetterQuery{State: store.Ready}, 9, []store.MailID{4, 5}},
-		{store.LetterQuery{State: store.Ready}, 1, []store.MailID{4}},
-		{store.LetterQuery{State: store.Ready, After: 4}, 9, []store.MailID{5}},
-		{store.LetterQuery{State: store.Sending}, 9, []store.MailID{4}},
-		{store.LetterQuery{State: store.Delayed}, 9, []store.MailID{1, 3}},
-		{store.LetterQuery{State: store.Held}, 9, []store.MailID{3, 4}},
-		{store.LetterQuery{State: store.Held}, 1, []store.MailID{3}}, // it is held for two, and one mail
-		{store.LetterQuery{State: store.Held, After: 3}, 9, []store.MailID{4}},
-		{store.LetterQuery{State: store.Pooled}, 9, []store.MailID{1}},
-		{store.LetterQuery{State: store.Withheld}, 9, []store.MailID{1}},
-		{store.LetterQuery{State: store.Withheld, After: 1}, 9, nil},
-		{store.LetterQuery{State: store.Withheld, User: "ann"}, 9, []store.MailID{1}},
-		{store.LetterQuery{State: store.Withheld, User: "bob"}, 9, nil},
-		{store.LetterQuery{State: store.Held, User: "ann"}, 9, []store.MailID{4}},
-		{store.LetterQuery{State: store.Ready, User: "ann"}, 9, []store.MailID{4, 5}},
-		{store.LetterQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
-		{store.LetterQuery{State: store.Ready, User: "bob"}, 9, nil},
+		{store.MessageQuery{}, 9, []store.MailID{1, 3, 4, 5}},
+		{store.MessageQuery{}, 2, []store.MailID{1, 3}},
+		{store.MessageQuery{}, 0, nil},
+		{store.MessageQuery{After: 3}, 9, []store.MailID{4, 5}},
+		{store.MessageQuery{After: 5}, 9, nil},
+		{store.MessageQuery{After: 1 << 63}, 9, nil},
+		{store.MessageQuery{User: "ann"}, 9, []store.MailID{1, 4, 5}},
+		{store.MessageQuery{User: "ann", After: 1}, 1, []store.MailID{4}},
+		{store.MessageQuery{User: "nobody"}, 9, nil},
+		{store.MessageQuery{State: store.Ready}, 9, []store.MailID{4, 5}},
+		{store.MessageQuery{State: store.Ready}, 1, []store.MailID{4}},
+		{store.MessageQuery{State: store.Ready, After: 4}, 9, []store.MailID{5}},
+		{store.MessageQuery{State: store.Sending}, 9, []store.MailID{4}},
+		{store.MessageQuery{State: store.Delayed}, 9, []store.MailID{1, 3}},
+		{store.MessageQuery{State: store.Held}, 9, []store.MailID{3, 4}},
+		{store.MessageQuery{State: store.Held}, 1, []store.MailID{3}}, // it is held for two, and one mail
+		{store.MessageQuery{State: store.Held, After: 3}, 9, []store.MailID{4}},
+		{store.MessageQuery{State: store.Pooled}, 9, []store.MailID{1}},
+		{store.MessageQuery{State: store.Withheld}, 9, []store.MailID{1}},
+		{store.MessageQuery{State: store.Withheld, After: 1}, 9, nil},
+		{store.MessageQuery{State: store.Withheld, User: "ann"}, 9, []store.MailID{1}},
+		{store.MessageQuery{State: store.Withheld, User: "bob"}, 9, nil},
+		{store.MessageQuery{State: store.Held, User: "ann"}, 9, []store.MailID{4}},
+		{store.MessageQuery{State: store.Ready, User: "ann"}, 9, []store.MailID{4, 5}},
+		{store.MessageQuery{State: store.Ready, User: "ann", After: 4}, 9, []store.MailID{5}},
+		{store.MessageQuery{State: store.Ready, User: "bob"}, 9, nil},
 	} {
-		got := get2(s, mailTx.Letters, test.q, test.limit)
+		got := get2(s, mailTx.Messages, test.q, test.limit)
 		s.same(ids(got), test.want)
 		for _, one := range got { // all of their addressees, whatever was asked for
 			s.same(one.To, get(s, mailTx.Addressees, one.ID))
-			s.same(one.Letter, get(s, mailTx.Letter, one.ID))
+			s.same(one.Message, get(s, mailTx.Message, one.ID))
 		}
 	}
 	s.counted(4, map[store.State]int{store.Ready: 2, store.Sending: 1, store.Delayed: 2, store.Held: 3, store.Pooled: 1,
@@ -102,8 +102,8 @@ func mailQueries(_ *testing.T, s *subject) {
 }
 
 func mailAddressees(_ *testing.T, s *subject) {
-	s.put(letterOf(1), to(0), to(1))
-	s.put(letterOf(2), to(0))
+	s.put(messageOf(1), to(0), to(1))
+	s.put(messageOf(2), to(0))
 	changed := of(1, store.Addressee{Number: 1, Address: "other@example.org", Notify: "NEVER", Original: "rfc822;x",
 		State: store.Delayed, Due: epoch.Add(9),
 		Since: epoch.Add(8), Attempt: 7, Owner: "host/2", Status: "451", Warned: true})[0]
@@ -131,12 +131,12 @@ func mailReady(_ *testing.T, s *subject) {
 	}
 	ready(at(0), true, 9)
 	s.same(next(), time.Time{})
-	s.put(letterOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)),
+	s.put(messageOf(1), in(store.Delayed, 0, at(0)), in(store.Held, 1, at(0)), in(store.Pooled, 2, at(1)),
 		in(store.Withheld, 3, at(0)))
 	s.same(next(), time.Time{})
-	s.put(letterOf(3), in(store.Ready, 0, at(5)), in(store.Sending, 1, at(3)), in(store.Pooled, 2, at(4)),
+	s.put(messageOf(3), in(store.Ready, 0, at(5)), in(store.Sending, 1, at(3)), in(store.Pooled, 2, at(4)),
 		in(store.Pooled, 3, at(8)))
-	s.put(letterOf(2), in(store.Ready, 0, at(5)), in(store.Ready, 4, at(2)), in(store.Ready, 1, at(2)))
+	s.put(messageOf(2), in(store.Ready, 0, at(5)), in(store.Ready, 4, at(2)), in(store.Ready, 1, at(2)))
 	s.same(next(), at(2))
 	ready(at(1), false, 9)
 	ready(at(1), true, 9, of(1, in(store.Pooled, 2, at(1)))...)

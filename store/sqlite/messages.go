@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-const letterColumns = `id, gate, user, sender, subject, source, received, size, flags, envelope, file`
+const messageColumns = `id, gate, user, sender, subject, source, received, size, flags, envelope, file`
 
 const (
 	flagUTF8 = 1 << iota
@@ -19,7 +19,7 @@ const (
 	flagReturnHeaders
 )
 
-func flagsOf(l *store.Letter) (flags int64) {
+func flagsOf(l *store.Message) (flags int64) {
 	for _, f := range [...]struct {
 		set  bool
 		flag int64
@@ -32,8 +32,8 @@ func flagsOf(l *store.Letter) (flags int64) {
 	return flags
 }
 
-func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) error {
-	if err := t.writes(checkLetter(&l, &text, to)); err != nil {
+func (t *tx) PutMessage(l store.Message, text store.Text, to []store.Addressee) error {
+	if err := t.writes(checkMessage(&l, &text, to)); err != nil {
 		return err
 	}
 	var file any
@@ -47,7 +47,7 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 		inline = []byte{}
 	}
 	t.session.weigh(len(inline))
-	if _, err := t.run(`INSERT INTO letters (`+letterColumns+`, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	if _, err := t.run(`INSERT INTO messages (`+messageColumns+`, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		int64(l.ID), l.Gate, l.User, l.Sender, l.Subject, source(l.Source), nanos(l.Received), text.Size, flagsOf(&l),
 		l.Envelope, file, inline); err != nil {
 		switch breaks(err) {
@@ -75,13 +75,13 @@ func (t *tx) PutLetter(l store.Letter, text store.Text, to []store.Addressee) er
 	return nil
 }
 
-// checkLetter returns the first mistake. Addressees need not say which mail they belong to.
-func checkLetter(l *store.Letter, text *store.Text, to []store.Addressee) error {
+// checkMessage returns the first mistake. Addressees need not say which mail they belong to.
+func checkMessage(l *store.Message, text *store.Text, to []store.Addressee) error {
 	return cmp.Or(l.Validate(), text.Validate(), store.CheckAddressees(l.ID, to))
 }
 
-func (t *tx) Letter(id store.MailID) (store.Letter, error) {
-	l, err := one(t, store.ErrNotFound, readLetter, `SELECT `+letterColumns+` FROM letters WHERE id = ?`, key(id))
+func (t *tx) Message(id store.MailID) (store.Message, error) {
+	l, err := one(t, store.ErrNotFound, readMessage, `SELECT `+messageColumns+` FROM messages WHERE id = ?`, key(id))
 	if err == store.ErrNotFound {
 		err = noMail(id)
 	}
@@ -98,9 +98,9 @@ func key(id store.MailID) int64 {
 	return int64(id)
 }
 
-func readLetter(r row) (l store.Letter, err error) {
+func readMessage(r row) (l store.Message, err error) {
 	flags := r.int(8)
-	l = store.Letter{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3),
+	l = store.Message{ID: store.MailID(r.int(0)), Gate: r.text(1), User: r.text(2), Sender: r.text(3),
 		Subject: r.text(4), Received: moment(r.int(6)), Size: r.int(7), Envelope: r.text(9), Filed: r.text(10),
 		UTF8: flags&flagUTF8 != 0, EightBit: flags&flagEightBit != 0, Own: flags&flagOwn != 0}
 	switch {
@@ -113,38 +113,38 @@ func readLetter(r row) (l store.Letter, err error) {
 	return l, corrupt(cmp.Or(err, l.Validate()))
 }
 
-// The queries for letters, by what is asked for. Their terms repeat those of the partial indexes.
+// The queries for messages, by what is asked for. Their terms repeat those of the partial indexes.
 const (
-	anyLetters     = `SELECT ` + letterColumns + ` FROM letters WHERE id > ? ORDER BY id LIMIT ?`
-	lettersOfUser  = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? ORDER BY id LIMIT ?`
-	lettersByState = `SELECT ` + letterColumns + ` FROM letters WHERE user = ? AND id > ? AND EXISTS (
-		SELECT 1 FROM addressees WHERE mail = letters.id AND state = ?) ORDER BY id LIMIT ?`
-	lettersActive = `SELECT ` + letterColumns + ` FROM letters WHERE id IN (
+	anyMessages     = `SELECT ` + messageColumns + ` FROM messages WHERE id > ? ORDER BY id LIMIT ?`
+	messagesOfUser  = `SELECT ` + messageColumns + ` FROM messages WHERE user = ? AND id > ? ORDER BY id LIMIT ?`
+	messagesByState = `SELECT ` + messageColumns + ` FROM messages WHERE user = ? AND id > ? AND EXISTS (
+		SELECT 1 FROM addressees WHERE mail = messages.id AND state = ?) ORDER BY id LIMIT ?`
+	messagesActive = `SELECT ` + messageColumns + ` FROM messages WHERE id IN (
 		SELECT mail FROM addressees INDEXED BY addressees_due WHERE state <= 2 AND state = ? AND mail > ?) ORDER BY id LIMIT ?`
-	lettersWaiting = `SELECT ` + letterColumns + ` FROM letters WHERE id IN (
+	messagesWaiting = `SELECT ` + messageColumns + ` FROM messages WHERE id IN (
 		SELECT DISTINCT mail FROM addressees INDEXED BY addressees_waiting WHERE state > 2 AND state = ? AND mail > ? ORDER BY mail LIMIT ?) ORDER BY id`
 )
 
-func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err error) {
+func (t *tx) Messages(q store.MessageQuery, limit int) (all []store.Queued, err error) {
 	if q.After != 0 && !q.After.Valid() { // the last one comes before it
 		return nil, store.CheckLimit(limit)
 	}
-	query, args := anyLetters, []any{int64(q.After)}
+	query, args := anyMessages, []any{int64(q.After)}
 	switch {
 	case q.State != 0 && !q.State.Valid():
 		return nil, fmt.Errorf("messages in %s: %w", q.State, store.ErrInvalid)
 	case q.User != "" && q.State != 0:
-		query, args = lettersByState, []any{q.User, int64(q.After), int64(q.State)}
+		query, args = messagesByState, []any{q.User, int64(q.After), int64(q.State)}
 	case q.User != "":
-		query, args = lettersOfUser, []any{q.User, int64(q.After)}
+		query, args = messagesOfUser, []any{q.User, int64(q.After)}
 	case q.State == store.Ready || q.State == store.Sending:
-		query, args = lettersActive, []any{int64(q.State), int64(q.After)}
+		query, args = messagesActive, []any{int64(q.State), int64(q.After)}
 	case q.State != 0:
-		query, args = lettersWaiting, []any{int64(q.State), int64(q.After)}
+		query, args = messagesWaiting, []any{int64(q.State), int64(q.After)}
 	}
 	if all, err = list(t, limit, func(r row) (store.Queued, error) {
-		l, err := readLetter(r)
-		return store.Queued{Letter: l}, err
+		l, err := readMessage(r)
+		return store.Queued{Message: l}, err
 	}, query, args...); err != nil {
 		return nil, err
 	}
@@ -156,10 +156,10 @@ func (t *tx) Letters(q store.LetterQuery, limit int) (all []store.Queued, err er
 	return all, nil
 }
 
-func (t *tx) Count() (letters int, addressees map[store.State]int, err error) {
+func (t *tx) Count() (messages int, addressees map[store.State]int, err error) {
 	addressees = map[store.State]int{}
-	if err = t.query(func(r row) error { letters = int(r.int(0)); return nil },
-		`SELECT count(*) FROM letters`); err != nil {
+	if err = t.query(func(r row) error { messages = int(r.int(0)); return nil },
+		`SELECT count(*) FROM messages`); err != nil {
 		return 0, nil, err
 	}
 	for _, query := range [...]string{
@@ -171,5 +171,5 @@ func (t *tx) Count() (letters int, addressees map[store.State]int, err error) {
 			return 0, nil, err
 		}
 	}
-	return letters, addressees, nil
+	return messages, addressees, nil
 }

@@ -66,8 +66,8 @@ func (m *MailIDs) Next(now time.Time) MailID {
 	return MailID(uint64(max(now.UnixMilli(), 0))<<22&^(1<<63) | uint64(n&(1<<22-1)))
 }
 
-// A Letter is a mail in the spool, without its text.
-type Letter struct {
+// A Message is a mail in the spool, without its text.
+type Message struct {
 	ID       MailID     `json:"id"`
 	Gate     string     `json:"gate"`    // that took it; its next hop delivers it
 	User     string     `json:"user"`    // who is charged for it
@@ -144,12 +144,12 @@ type Addressee struct {
 
 // Queued is a mail with its addressees.
 type Queued struct {
-	Letter
+	Message
 	To []Addressee `json:"to"`
 }
 
-// A LetterQuery says which mails are wanted. The zero value wants all.
-type LetterQuery struct {
+// A MessageQuery says which mails are wanted. The zero value wants all.
+type MessageQuery struct {
 	User  string // of this user
 	State State  // with an addressee in this state
 	After MailID // later than this one
@@ -183,7 +183,7 @@ type Ticket struct {
 	User     string
 	Throttle string
 	Gate     string
-	Letters  []MailID // as they were numbered in the notice, from 1
+	Messages []MailID // as they were numbered in the notice, from 1
 	Until    time.Time
 	Used     bool
 }
