@@ -90,7 +90,7 @@ func TestBesideExim(t *testing.T) {
 		"550 relay not permitted") {
 		t.Errorf("without logging in: %v", err)
 	}
-	if refused := b.isAVirus(); !refusedWith(refused, "550 5.7.1 Your account is stopped") {
+	if refused := b.isAVirus(); !refusedWith(refused, "550 5.7.1 sending is stopped") {
 		t.Errorf("she is not stopped: %v", refused)
 	}
 	if err := b.send("bob", "friend@example.net"); err != nil {

@@ -664,3 +664,21 @@ func TestStampParamsArePublished(t *testing.T) {
 		t.Errorf("%d %s %v", code, body, h)
 	}
 }
+
+// TestNothingWaitsOnThePage: where another server has what was too much, the page says what became of it, and speaks of
+// nothing that is not there. The password comes first.
+func TestNothingWaitsOnThePage(t *testing.T) {
+	d := newDesk()
+	d.view.Mails, d.view.Waiting = nil, 0
+	d.view.Elsewhere = "What was too much was not taken. Your mail program, or the server that sent it for you, may try " +
+		"again later."
+	site, _ := pagesOf(t, d, SelfServiceOptions{})
+	_, body, _ := get(t, "GET", site+"/t/"+goodTicket, "")
+	for text, want := range map[string]bool{"What was too much was not taken.": true, "Let yourself send again.": true,
+		"First change your password, at the end of this page. Have your computer": true, "below": false,
+		"stays held": false, "is lost": false} {
+		if strings.Contains(body, text) != want {
+			t.Errorf("%q is there: %v", text, !want)
+		}
+	}
+}

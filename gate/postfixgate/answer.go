@@ -1,10 +1,6 @@
 package postfixgate
 
-import (
-	"errors"
-
-	"weir/mail/spool"
-)
+import "weir/mail/spool"
 
 // An Action is what Postfix is told to do.
 type Action string
@@ -49,38 +45,24 @@ var (
 	held       = answer{ActionHold, "is held: more new recipients than this user may reach for now"}
 	overDefer  = answer{ActionDefer, "4.7.1 You write to more new recipients than you may for now; try again later"}
 	overReject = answer{ActionReject, "5.7.1 You write to more new recipients than you may for now; try again later"}
-	stopReject = answer{ActionReject,
-		"5.7.1 Your account is stopped: see the mail about it, or ask support"}
-	stopDefer = answer{ActionDefer,
-		"4.7.1 Your account is stopped: see the mail about it, or ask support"}
-	flagNew = answer{ActionReject,
-		"5.7.1 Your account writes to too many new people: for now it may write only to those it has written to before"}
-	flagBlock = answer{ActionReject,
-		"5.7.1 Your account has written to too many new people: for now it may not send, ask support"}
-	flagLimit = answer{ActionDefer,
-		"4.7.1 Your account writes to too many new people: for now it may send only a few messages, try again later"}
-	nullLimit = answer{ActionDefer,
-		"4.7.1 You send more messages without a sender than you may for now; try again later"}
-	tooMany = answer{ActionReject, "5.5.3 Too many recipients"}
-	limited = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
-	banned  = answer{ActionReject, "5.7.1 You may not send to this recipient"}
-	failed  = answer{ActionDoubt, "4.3.0 The mail cannot be judged right now; try again later"}
-	bounded = answer{ActionDoubt, "4.5.3 Too many messages or recipients at once; try again later"}
+	tooMany    = answer{ActionReject, "5.5.3 Too many recipients"}
+	limited    = answer{ActionDefer, "4.7.1 You have used up what you may send for now; try again later"}
+	banned     = answer{ActionReject, "5.7.1 You may not send to this recipient"}
+	failed     = answer{ActionDoubt, "4.3.0 The mail cannot be judged right now; try again later"}
+	bounded    = answer{ActionDoubt, "4.5.3 Too many messages or recipients at once; try again later"}
 )
 
-// flaggedAnswer refuses a flagged user, and one with too many messages without a sender. It is empty for other errors.
-func flaggedAnswer(err error) answer {
+// refusing refuses a user who is stopped or flagged, or sends too many messages without a sender. It is empty for other
+// errors.
+func refusing(err error) answer {
+	text, later := spool.Said(err)
 	switch {
-	case errors.Is(err, spool.ErrNewRecipient):
-		return flagNew
-	case errors.Is(err, spool.ErrFlagged):
-		return flagBlock
-	case errors.Is(err, spool.ErrFlaggedLimit):
-		return flagLimit
-	case errors.Is(err, spool.ErrNulls):
-		return nullLimit
+	case text == "":
+		return answer{}
+	case later:
+		return answer{ActionDefer, "4.7.1 " + text}
 	}
-	return answer{}
+	return answer{ActionReject, "5.7.1 " + text}
 }
 
 // or returns an answer if doubt defers, and else lets pass.

@@ -116,7 +116,7 @@ func (t *inquiry) reaches() (answer, error) {
 	ctx, cancel := t.ctx()
 	defer cancel()
 	err := t.gate.env.Spool.Reaches(ctx, t.now, t.gate.env.Name, t.user, string(t.req.sender), string(t.req.recipient))
-	if a := flaggedAnswer(err); a.action != "" {
+	if a := refusing(err); a.action != "" {
 		return a, nil
 	}
 	return answer{}, err
@@ -241,7 +241,7 @@ func (t *inquiry) whole(recipients []string, end, found bool) (now, later answer
 	case err != nil:
 		return t.fail(err), dunno
 	case v.Refused && v.Why != nil:
-		return flaggedAnswer(v.Why), dunno
+		return refusing(v.Why), dunno
 	case v.Refused:
 		return t.setup.stopped, dunno
 	case v.Pass:

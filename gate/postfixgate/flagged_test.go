@@ -25,7 +25,7 @@ func TestFlaggedUsers(t *testing.T) {
 		conn := r.dial()
 		want(t, conn.ask(rcpt+"known@example.net"), "DUNNO")
 		want(t, conn.ask(rcpt+"new@example.net"), c.want)
-		if flaggedAnswer(c.err) == (answer{}) {
+		if refusing(c.err) == (answer{}) {
 			continue
 		}
 		r.desk.decide = func(question) (spool.Verdict, error) { return spool.Verdict{Refused: true, Why: c.err}, nil }

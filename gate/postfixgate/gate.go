@@ -7,6 +7,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/logs"
+	"weir/mail/spool"
 	"weir/policy"
 )
 
@@ -92,8 +93,9 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	case OverReject:
 		s.over = overReject
 	}
-	if s.stopped = stopReject; o.Stopped == Defer {
-		s.stopped = stopDefer
+	text, _ := spool.Said(spool.ErrStopped)
+	if s.stopped = (answer{ActionReject, "5.7.1 " + text}); o.Stopped == Defer {
+		s.stopped = answer{ActionDefer, "4.7.1 " + text}
 	}
 	s.failed = o.OnError.or(failed)
 	s.bounded = o.OnBound.or(bounded)

@@ -12,6 +12,7 @@ import (
 	"weir/identify"
 	"weir/internal/turns"
 	"weir/mail/login"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -139,7 +140,8 @@ func (s *session) logIn(name, password string) {
 	case LogInGuessing:
 		n = refuse(MailStranger, 454, 470, "too many wrong passwords, try again later")
 	case LogInStopped:
-		n = refuse(MailStranger, 535, 578, "sending is stopped for this account: see the mail about it, or ask support")
+		text, _ := spool.Said(spool.ErrStopped)
+		n = refuse(MailStranger, 535, 578, text)
 	}
 	s.deny(n)
 }

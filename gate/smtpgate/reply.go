@@ -114,24 +114,18 @@ func oneLine(text string, most int) string {
 // notTaken refuses a message that the spool did not accept.
 func notTaken(err error, who *identity) *no {
 	var n *no
+	text, later := spool.Said(err)
 	switch {
 	case errors.Is(err, spool.ErrStopped):
 		return isStopped(who)
-	case errors.Is(err, spool.ErrNewRecipient):
-		return refuse(MailFlagged, 550, 571,
-			"this account writes to too many new people: for now it may write only to those it has written to before")
-	case errors.Is(err, spool.ErrFlagged):
-		return refuse(MailFlagged, 550, 571,
-			"this account has written to too many new people: for now it may not send, ask support")
-	case errors.Is(err, spool.ErrFlaggedLimit):
-		return refuse(MailFlagged, 450, 471,
-			"this account writes to too many new people: for now it may send only a few messages, try again later")
-	case errors.Is(err, spool.ErrWithheld):
-		return refuse(MailFlagged, 450, 471,
-			"too much of your mail to new people waits for somebody to look at it already, try again later")
-	case errors.Is(err, spool.ErrNulls):
-		return refuse(MailThrottled, 450, 471,
-			"you send more messages without a sender than you may for now, try again later")
+	case text != "":
+		if n = refuse(MailFlagged, 550, 571, text); later {
+			n = refuse(MailFlagged, 450, 471, text)
+		}
+		if errors.Is(err, spool.ErrNulls) {
+			n.how = MailThrottled
+		}
+		return n
 	case errors.Is(err, spool.ErrUnpaid):
 		return unpaid()
 	case errors.Is(err, store.ErrCrowded):
@@ -154,7 +148,7 @@ func notTaken(err error, who *identity) *no {
 // isStopped refuses a stopped user. A client that is known by its address may be a server that would return the message
 // after a permanent refusal.
 func isStopped(who *identity) *no {
-	const text = "sending is stopped for this account: see the mail about it, or ask support"
+	text, _ := spool.Said(spool.ErrStopped)
 	if !who.authenticated {
 		return refuse(MailStopped, 450, 471, text)
 	}

@@ -161,23 +161,30 @@ func (n *Notice) stolen(l *lines) {
 // yours says what to do about messages that the user wrote.
 func (n *Notice) yours(l *lines) {
 	const release words.Text = "If you did write them, release them: they leave at once."
+	var all []words.Text
 	switch {
 	case n.acts() && n.decided() > 0 && n.CanResume:
-		n.say(l, release, "Then let your account send again. One does not do the other: what you do not release stays "+
-			"on hold.")
+		all = []words.Text{release, "Then let your account send again. One does not do the other: what you do not release " +
+			"stays on hold."}
 	case n.acts() && n.decided() > 0:
-		n.say(l, release)
+		all = []words.Text{release}
 	case n.acts() && n.CanResume:
-		n.say(l, "If you did write them, let your account send again.")
+		all = []words.Text{"If you did write them, let your account send again."}
 	case n.Kind == Stopped && n.decided() > 0:
-		n.say(l, "If you did write them, ask those who run the mail server to release them, and to let your account "+
-			"send again.")
+		all = []words.Text{"If you did write them, ask those who run the mail server to release them, and to let your " +
+			"account send again."}
 	case n.Kind == Stopped:
-		n.say(l, "If you did write them, ask those who run the mail server to let your account send again.")
+		all = []words.Text{"If you did write them, ask those who run the mail server to let your account send again."}
 	case n.decided() > 0:
-		n.say(l, "If you did write them, ask those who run the mail server to release them.")
+		all = []words.Text{"If you did write them, ask those who run the mail server to release them."}
 	case n.Kind == Flagged:
-		n.say(l, "If you did write them, ask those who run the mail server to end this.")
+		all = []words.Text{"If you did write them, ask those who run the mail server to end this."}
+	}
+	if n.Kind == Stopped || n.Kind == Review {
+		all = append(all, "If you often write to so many people, ask those who run the mail server for a higher limit.")
+	}
+	if len(all) > 0 {
+		n.say(l, all...)
 	}
 }
 

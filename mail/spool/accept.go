@@ -322,6 +322,32 @@ var (
 // ErrQueue is returned by Accept if the delay queue of the user is full. It is worth trying again later.
 var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
 
+// Said is what somebody reads who is refused for an error, and whether it is worth trying again. It is empty if the
+// error is not about what they have sent.
+func Said(err error) (text string, later bool) {
+	for _, s := range said {
+		if errors.Is(err, s.why) {
+			return s.text, s.later
+		}
+	}
+	return "", false
+}
+
+var said = []struct {
+	why   error
+	later bool
+	text  string
+}{
+	{ErrStopped, false, "sending is stopped for this account: see the mail about it, or ask support"},
+	{ErrNewRecipient, false,
+		"this account writes to too many new people: for now it may write only to those it has written to before"},
+	{ErrFlagged, false, "this account has written to too many new people: for now it may not send, ask support"},
+	{ErrFlaggedLimit, true,
+		"this account writes to too many new people: for now it may send only a few messages, try again later"},
+	{ErrWithheld, true, "too much of your mail to new people waits for somebody to look at it already, try again later"},
+	{ErrNulls, true, "you send more messages without a sender than you may for now, try again later"},
+}
+
 // An Envelope is a message that a gate has received.
 type Envelope struct {
 	ID      store.MailID // from NewID
