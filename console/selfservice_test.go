@@ -287,8 +287,8 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 		others               bool // some of their mail waits for another reason
 	}{
 		{false, true, false, ">held\n", true}, {true, false, false, ">delayed\n", true},
-		{false, false, true, ">held: new recipient\n", false}, {false, true, true, ">held, held: new recipient\n", true},
-		{true, false, true, ">delayed, held: new recipient\n", true},
+		{false, false, true, ">new recipient\n", false}, {false, true, true, ">held, new recipient\n", true},
+		{true, false, true, ">delayed, new recipient\n", true},
 	} {
 		d := newDesk()
 		d.view.Stopped, d.view.Mails = false, d.view.Mails[1:2]

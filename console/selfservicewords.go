@@ -107,7 +107,7 @@ func (l speech) why(m mailRow) string {
 		all = append(all, l.Say("held"))
 	}
 	if m.New {
-		all = append(all, l.Say("held: new recipient"))
+		all = append(all, l.Say("new recipient"))
 	}
 	return strings.Join(all, ", ")
 }

@@ -114,10 +114,10 @@ func TestSelfServiceInGerman(t *testing.T) {
 	good := "/t/" + goodTicket
 	inspects(t, "de", "selfservice-de-", true, map[string]lookCase{
 		"stopped": {newDesk(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
-			"E-Mails an 28 Empfänger warten; bis zu 20 dürfen es sein.", "Senden wieder erlauben", "aktuelles Passwort",
+			"E-Mails an 28 Empfänger warten. Nichts davon ist verloren.", "Senden wieder erlauben", "aktuelles Passwort",
 			"Sie funktioniert bis 08.05.2024, 12:04 UTC."}},
 		"delayed": {delayed, good, 200, []string{"deshalb warten einige Ihrer E-Mails", "Es gibt mehr E-Mails, als hier",
-			"Es ist keine Kontaktadresse bekannt", "Wenn E-Mails an mehr als 20 Empfänger warten"}},
+			"Es ist keine Kontaktadresse bekannt", "Wenn E-Mails an mehr als 20 Empfänger verzögert sind"}},
 		"tried":    {tried, good, 200, []string{"Ab 02.05.2024, 12:04 UTC können Sie wieder senden"}},
 		"operator": {operator, good, 200, []string{"Ihr E-Mail-Betreiber hat Ihr Konto gesperrt"}},
 		"new":      {strangers, good, 200, []string{"zurückgehalten, neuer Empfänger", "Auswahl freigeben"}},

@@ -248,7 +248,7 @@ func TestOperatorsStopIsNotTheUsers(t *testing.T) {
 	ticket, page := r.tickets()
 	r.must(r.Command(t.Context(), r.now(), gateName, ticket, reply("resume")))
 	r.idle()
-	if !r.Stopped(gateName, ann) || !strings.Contains(r.answer(), "administrator") {
+	if !r.Stopped(gateName, ann) || !strings.Contains(r.answer(), "have stopped your account") {
 		t.Errorf("answer:\n%s", r.answer())
 	}
 	v, err := r.Page(t.Context(), r.now(), page)
