@@ -31,6 +31,7 @@ type Lanes struct {
 	reload   atomic.Int64  // as in the options, for those who only issue tickets
 	price    atomic.Uint64 // what a stamp costs now; 0 while none was asked for
 	alarm    atomic.Pointer[func(time.Time)]
+	shadow   func() bool // nil for never
 	measured struct {
 		at    atomic.Int64 // by the clock of whoever asked
 		share atomic.Uint64
@@ -252,7 +253,11 @@ func (l *Lanes) Peek(ev *weir.Event, a *weir.Answer) {
 	l.decide(r, l.at, a)
 }
 
-// Enter takes a place at the upstream, or one in the lane.
+// Follow names who says whether the lanes are in shadow. Call it before the lanes are used.
+func (l *Lanes) Follow(shadow func() bool) { l.shadow = shadow }
+
+// Enter takes a place at the upstream, or one in the lane. In shadow it says the same, and takes a place all the same:
+// what goes on anyway counts as load, and nothing waits or is refused.
 func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -260,12 +265,12 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	holder, _ := h.Ref.(weir.Holder)
 	h.Enter, h.Ref = false, l
 	l.decide(r, at, a)
-	switch a.Verdict {
-	case weir.Admit:
+	switch {
+	case a.Verdict == weir.Admit || l.shadow != nil && l.shadow():
 		p := l.places.get()
 		l.letIn(p, r.client, r.round, holder, at)
 		h.Ref = p
-	case weir.Wait:
+	case a.Verdict == weir.Wait:
 		if l.full(r.round.lane()) {
 			l.drop(l.instead(r))
 		}

@@ -64,8 +64,10 @@ func (c *change) prepareLanes(o httpgate.Options, of string, old *lanes) (*lanes
 		return nil, err
 	}
 	c.undo.add(func() { l.Retire(now()) })
+	link := c.app.watchedLink(capacityLink, l, policy.Open)
+	l.Follow(link.Shadow.Load)
 	c.app.pace.Start(l)
-	return &lanes{l, c.app.watchedLink(capacityLink, l, policy.Open)}, nil
+	return &lanes{l, link}, nil
 }
 
 // view is what the console shows of the lanes.

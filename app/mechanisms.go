@@ -2,12 +2,12 @@ package app
 
 import (
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"weir"
 	"weir/config"
 	"weir/console"
+	"weir/policy"
 	"weir/throttle/bloom"
 	"weir/throttle/outbreak"
 	"weir/throttle/quota"
@@ -18,10 +18,10 @@ import (
 // A mechanism is what decides behind a throttle, and what app does with it. What is nil is not done.
 type mechanism struct {
 	judge     weir.Throttle
-	configure func(c config.Throttle, now time.Time) error   // never nil; on an error it keeps the options that it has
-	retire    func(now time.Time)                            // releases those who wait in it
-	enter     func(a *App, name string, shadow *atomic.Bool) // tells it, once, about its throttle
-	show      func(c config.Throttle, v *console.Throttle)   // fills in what the console shows of it
+	configure func(c config.Throttle, now time.Time) error     // never nil; on an error it keeps the options that it has
+	retire    func(now time.Time)                              // releases those who wait in it
+	enter     func(a *App, name string, shadow *policy.Switch) // tells it, once, about its throttle
+	show      func(c config.Throttle, v *console.Throttle)     // fills in what the console shows of it
 }
 
 // A kind is what app adds to one mechanism.
@@ -86,7 +86,7 @@ func newBloom(o bloom.Options, now time.Time) (*mechanism, error) {
 	}
 	return &mechanism{judge: l.Throttle(), retire: l.Retire,
 		configure: func(c config.Throttle, now time.Time) error { return l.Configure(*c.Bloom, now) },
-		enter:     func(a *App, name string, _ *atomic.Bool) { l.Notify(a.noticed(name)) },
+		enter:     func(a *App, name string, _ *policy.Switch) { l.Notify(a.noticed(name)) },
 		show:      func(c config.Throttle, v *console.Throttle) { v.Bloom = bloomView(l.Stats(), *c.Bloom) }}, nil
 }
 
@@ -122,7 +122,7 @@ func newQuota(o quota.Options, now time.Time) (*mechanism, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.enter = func(a *App, _ string, _ *atomic.Bool) { m.judge.(*quota.Quota).Locate(a.countryOf) }
+	m.enter = func(a *App, _ string, _ *policy.Switch) { m.judge.(*quota.Quota).Locate(a.countryOf) }
 	m.show = func(_ config.Throttle, v *console.Throttle) {
 		s := m.judge.(*quota.Quota).Stats()
 		v.Table = &console.Table{Accounts: s.Accounts, Probation: s.Probation, Waiting: s.Waiting,
@@ -142,7 +142,7 @@ func newStamp(o stamp.Options, now time.Time) (*mechanism, error) {
 	t, err := stamp.NewThrottle(o, now, readList)
 	return &mechanism{judge: t,
 		configure: func(c config.Throttle, now time.Time) error { return t.Configure(*c.Stamp, now, readList) },
-		enter:     func(a *App, _ string, _ *atomic.Bool) { a.meet(t) },
+		enter:     func(a *App, _ string, _ *policy.Switch) { a.meet(t) },
 		show:      func(c config.Throttle, v *console.Throttle) { v.Stamp = stampView(t, c.Stamp) }}, err
 }
 
@@ -155,6 +155,6 @@ func newMail(o outbreak.Options, _ time.Time) (*mechanism, error) {
 // newReach makes what watches users' recipients. The spool runs it too, where it judges mail.
 func newReach(o reach.Options, _ time.Time) (*mechanism, error) {
 	d, err := newReachJudge(o)
-	return &mechanism{judge: d, enter: func(a *App, name string, shadow *atomic.Bool) { d.enter(a, name, shadow) },
+	return &mechanism{judge: d, enter: func(a *App, name string, shadow *policy.Switch) { d.enter(a, name, shadow) },
 		configure: func(c config.Throttle, _ time.Time) error { return d.configure(*c.Reach) }}, err
 }

@@ -9,6 +9,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/mail/spool"
+	"weir/policy"
 	"weir/throttle/reach"
 )
 
@@ -34,7 +35,7 @@ func newReachJudge(o reach.Options) (*reachJudge, error) {
 	return d, nil
 }
 
-func (d *reachJudge) enter(a *App, name string, shadow *atomic.Bool) {
+func (d *reachJudge) enter(a *App, name string, shadow *policy.Switch) {
 	d.app = a
 	of := *d.of.Load()
 	of.Name, of.Shadow = name, shadow.Load

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"weir/console"
 	"weir/farm"
@@ -99,8 +100,9 @@ func TestEmergencySwitch(t *testing.T) {
 	}
 }
 
-// TestEmergencyIsSeen: while the switch is on, every page says so, and the metrics do; what a capacity would have held
-// back is counted.
+// TestEmergencyIsSeen: while the switch is on, every page says so, and the metrics do. What a capacity would have held
+// back is counted as that, and as load, and not as turned away; what waited for a place when the switch was turned goes
+// on.
 func TestEmergencyIsSeen(t *testing.T) {
 	t.Parallel()
 	arrived, finish := make(chan struct{}), make(chan struct{})
@@ -116,18 +118,29 @@ console: {listen: "127.0.0.1:0", without_login: view}
 	for _, want := range []string{"weir_shadow_all 0", `weir_throttle_shadow{throttle="capacity of 127.0.0.1:0"} 0`} {
 		b.wants("before: "+want, strings.Contains(body, want), true)
 	}
-	b.shadow(console.Shadow{All: true, On: true, Note: "the shop is down"})
-	answers := make(chan int, 2)
-	for range 2 {
+	answers := make(chan int, 4)
+	asks := func() {
 		go func() {
 			code, _ := ask(b.Addr("http", 0).String(), "acme")
 			answers <- code
 		}()
+	}
+	asks()
+	<-arrived
+	asks()
+	needs.Wait(t, "the second waits", func() bool { return (backend{b.App}).Status().Gates[0].Capacity.Pool == 1 })
+	b.clock.Advance(console.HistoryEvery)
+	_, body = b.page("/")
+	b.wants("who waits", strings.Contains(body, "Waiting at 127.0.0.1:0: 1 request. The load is "), true)
+	b.shadow(console.Shadow{All: true, On: true, Note: "the shop is down"})
+	<-arrived
+	for range 2 {
+		asks()
 		<-arrived // although there is only one place
 	}
 	_, body = b.page("/metrics")
 	for _, want := range []string{"weir_shadow_all 1", `weir_throttle_shadow{throttle="capacity of 127.0.0.1:0"} 1`,
-		`weir_throttle_verdicts_total{mode="shadow",policy="",throttle="capacity of 127.0.0.1:0",verdict="wait"} 1`} {
+		`weir_throttle_verdicts_total{mode="shadow",policy="",throttle="capacity of 127.0.0.1:0",verdict="wait"} 2`} {
 		b.wants("metrics: "+want, strings.Contains(body, want), true)
 	}
 	b.clock.Advance(console.HistoryEvery)
@@ -139,8 +152,17 @@ console: {listen: "127.0.0.1:0", without_login: view}
 	_, body = b.page("/")
 	b.wants("the overview", strings.Contains(body, "Nothing is turned away") || strings.Contains(body, ">serving</b>"), false)
 	b.wants("what would be held back", strings.Contains(body, "would be held back at 127.0.0.1:0."), true)
+	b.clock.Advance(2 * time.Second)
+	r, err := b.client.Capacity(t.Context(), console.CapacityQuery{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := r.Gates[0].Capacity; c.InUse != 3 || c.Load != 3 || c.Pool+c.Stamped+c.InLine > 0 || c.TurnedAway > 0 ||
+		c.Refused["full"]+c.Refused["expired"]+c.Refused["too-many"] > 0 {
+		t.Errorf("in shadow: %+v", c)
+	}
 	close(finish)
-	for range 2 {
+	for range 4 {
 		b.wants("let pass", <-answers, 200)
 	}
 }

@@ -155,3 +155,41 @@ func TestOverviewCalls(t *testing.T) {
 		}
 	}
 }
+
+// TestLead: the first sentence of the overview says who is turned away and who waits, and that nothing is turned away
+// only where that is so.
+func TestLead(t *testing.T) {
+	t.Parallel()
+	at := func(name string, values map[Measure]float32) Series {
+		s := Series{Name: name, Unit: "requests", Columns: map[Measure]Values{}}
+		for m, v := range values {
+			s.Columns[m] = Values{9, v}
+		}
+		return s
+	}
+	gate := func(values map[Measure]float32) GateWatch {
+		return GateWatch{Series: at(":80", values), Address: "[::]:80"}
+	}
+	for want, c := range map[string]struct {
+		Overview
+		alarm bool
+	}{
+		"Nothing is turned away now.": {Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 3, Load: 0.8}),
+			gate(nil)}}},
+		"Waiting at :80: 12 requests, 40 people in the waiting room. The load is 312%. Nothing is turned away now.": {
+			Overview{Gates: []GateWatch{gate(map[Measure]float32{Waiting: 12, InLine: 40, Load: 3.12})}}, true},
+		"Waiting at :80: 5 requests. Nothing is turned away now.": {
+			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Waiting: 5})}}},
+		"Waiting at :80: 1 person in the waiting room. The load is 150%. Nothing is turned away now.": {Overview: Overview{
+			Gates:  []GateWatch{gate(nil)},
+			Routes: []RouteWatch{{Series: at("shop", map[Measure]float32{InLine: 1, Load: 1.5}), Address: "[::]:80 shop"}}}},
+		"7 of 9 requests a second are turned away at :80. Waiting at :80: 1 request.": {
+			Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 2, Refused: 3, Challenged: 4, Waiting: 1})}}, true},
+		"30 of 100 connections a second are turned away at the door of :80.": {
+			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 70, Connections: 100, TurnedAway: 30})}}},
+	} {
+		if got, alarm := lead(&c.Overview); got != want || alarm != c.alarm {
+			t.Errorf("%q, %v; want %q", got, alarm, want)
+		}
+	}
+}

@@ -79,25 +79,75 @@ func trafficOf(o *Overview, hour bool) trafficView {
 // Sure is how often lately, of what certainly belongs to the name.
 func (h HeldBack) Sure() uint64 { return h.Recent - h.Over }
 
-// lead says in a sentence how things are: the gate that turns away most, or would.
+// lead says in a sentence or two how things are: the gate that turns away most, or would, and the one at which most
+// wait.
 func lead(o *Overview) (text string, alarm bool) {
 	if o.ShadowAll != nil {
 		return letPass(o), true
 	}
+	waits, crowded := whoWaits(o)
+	if text, alarm = whoIsTurnedAway(o); text != "" {
+		return strings.TrimSpace(text + " " + waits), alarm || crowded
+	}
+	if waits != "" {
+		return waits + " Nothing is turned away now.", crowded
+	}
+	return "Nothing is turned away now.", false
+}
+
+// whoWaits says where most wait; nothing where nobody does. crowded means that more than half of what is asked there
+// has to wait.
+func whoWaits(o *Overview) (text string, crowded bool) {
 	var worst *GateWatch
-	var away float64
+	var most, people, load float64
 	for i := range o.Gates {
 		g := &o.Gates[i]
-		if n := known(g.Last(Refused)) + known(g.Last(Challenged)); n > away {
-			worst, away = g, n
+		line, at := known(g.Last(InLine)), known(g.Last(Load))
+		for j := range o.Routes {
+			if r := &o.Routes[j]; strings.HasPrefix(r.Address, g.Address+" ") {
+				line, at = line+known(r.Last(InLine)), max(at, known(r.Last(Load)))
+			}
+		}
+		if n := known(g.Last(Waiting)) + line; n > most {
+			worst, most, people, load = g, n, line, at
 		}
 	}
 	if worst == nil {
-		return "Nothing is turned away now.", false
+		return "", false
 	}
-	passed := known(worst.Last(Admitted))
-	text = fmt.Sprintf("%s of %s %s a second are turned away at %s", rate(away), rate(away+passed), worst.Unit,
-		worst.Name)
+	var who []string
+	if held := int(known(worst.Last(Waiting))); held > 0 {
+		who = append(who, several(held, strings.TrimSuffix(worst.Unit, "s")))
+	}
+	if people > 0 {
+		who = append(who, strings.Replace(several(int(people), "person"), "persons", "people", 1)+" in the waiting room")
+	}
+	text = fmt.Sprintf("Waiting at %s: %s.", worst.Name, strings.Join(who, ", "))
+	if load > 0 {
+		text += fmt.Sprintf(" The load is %s.", percent(load))
+	}
+	return text, load > 2
+}
+
+// whoIsTurnedAway says where most are turned away, at a gate or at its door; nothing where nobody is. alarm means more
+// than are let in.
+func whoIsTurnedAway(o *Overview) (text string, alarm bool) {
+	var away, passed float64
+	for i := range o.Gates {
+		g := &o.Gates[i]
+		if n := known(g.Last(Refused)) + known(g.Last(Challenged)); n > away {
+			away, passed = n, known(g.Last(Admitted))
+			text = fmt.Sprintf("%s of %s %s a second are turned away at %s", rate(n), rate(n+passed), g.Unit, g.Name)
+		}
+		if n := known(g.Last(TurnedAway)); n > away {
+			away, passed = n, known(g.Last(Connections))-n
+			text = fmt.Sprintf("%s of %s connections a second are turned away at the door of %s", rate(n), rate(n+passed),
+				g.Name)
+		}
+	}
+	if text == "" {
+		return "", false
+	}
 	var by *ThrottleWatch
 	var most float64
 	for i := range o.Throttles {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"weir"
@@ -33,7 +32,7 @@ type Link struct {
 	Name     string
 	Throttle weir.Throttle
 	OnError  OnError // Closed unless Open
-	Shadow   *atomic.Bool
+	Shadow   *Switch
 	Counts   *Counts
 	Watch    *Watch // of those who are held back or pay; nil where nobody looks
 	Names    Naming // how they are named there
@@ -48,7 +47,7 @@ type Link struct {
 
 // NewLink returns a link with counters of its own, not in shadow.
 func NewLink(name string, t weir.Throttle, onError OnError) *Link {
-	l := &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(atomic.Bool), Counts: new(Counts)}
+	l := &Link{Name: name, Throttle: t, OnError: onError, Shadow: new(Switch), Counts: new(Counts)}
 	if k, ok := t.(Keyed); ok {
 		l.Parts, l.CostHeader = k.KeyParts(), k.CostHeader()
 	}
@@ -206,7 +205,8 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 		h.count(link, a.Rule, a.Verdict)
 	}
 	if shadow {
-		if a.Verdict != weir.Admit {
+		// Lanes in shadow have given a place, and nothing to wait for.
+		if a.Verdict != weir.Admit && (link != p.chain.lanes || h.turn != nil) {
 			p.give(i, weir.Outcome{Time: now})
 		}
 		return true
@@ -339,8 +339,8 @@ func (p *Pass) enter(now time.Time) {
 }
 
 // Await waits until every turn has been called and then lets the event in, at the time that now returns. The verdict
-// may then be Admit, Refuse (a turn was called off), or Wait again, for a place. When ctx ends first, all is given
-// back.
+// may then be Admit, Refuse (a turn was called off), or Wait again, for a place. A throttle that is taken into shadow
+// keeps nobody waiting. When ctx ends first, all is given back.
 func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 	for i, link := range p.chain.links {
 		h := &p.held[i]
@@ -349,9 +349,14 @@ func (p *Pass) Await(ctx context.Context, now func() time.Time) error {
 		}
 		select {
 		case <-h.turn.Called():
+		case <-link.Shadow.Goes():
 		case <-ctx.Done():
 			p.Settle(weir.Outcome{Time: now()})
 			return ctx.Err()
+		}
+		if link.Shadow.Load() {
+			p.give(i, weir.Outcome{Time: now()})
+			continue
 		}
 		if why := h.turn.Refused(); why != weir.NoReason {
 			link.Counts.Expired.Add(1)

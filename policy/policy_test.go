@@ -250,6 +250,31 @@ func TestShadowAdmits(t *testing.T) {
 	}
 }
 
+// TestShadowKeepsNobodyWaiting: who waits when a throttle is taken into shadow goes on, also where the turn was refused
+// at the same time.
+func TestShadowKeepsNobodyWaiting(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		delays := &script{answer: waits(time.Hour)}
+		c := chain(t, delays)
+		shadow := c.Links()[0].Shadow
+		shadow.Store(true)
+		shadow.Store(false)
+		p := judge(c)
+		gone := make(chan error)
+		go func() { gone <- p.Await(t.Context(), func() time.Time { return start }) }()
+		shadow.Store(true)
+		if refused {
+			delays.answer.Turn.Refuse(weir.WaitTooLong)
+		}
+		if err := <-gone; err != nil || p.Answer.Verdict != weir.Admit {
+			t.Errorf("%s, %v", p.Answer.Explain(), err)
+		}
+		if len(delays.settled) != 1 || delays.settled[0].Done || c.Links()[0].Counts.Expired.Load() != 0 {
+			t.Errorf("%+v, %d expired", delays.settled, c.Links()[0].Counts.Expired.Load())
+		}
+	}
+}
+
 func TestFailingThrottle(t *testing.T) {
 	broken := errors.New("broken")
 	for _, onError := range []OnError{Open, Closed} {
