@@ -97,7 +97,7 @@ func (o Options) Validate() error {
 		v.Add("concurrent", fmt.Sprintf("learning begins at %d, which is not between %d and %d", full.Concurrent,
 			full.Least, full.Most), "between least and most")
 	case !o.Learn && o.Concurrent == 0:
-		v.Add("concurrent", "the capacity of the upstream is missing", "write concurrent: 64, or learn: true")
+		v.Add("concurrent", "the capacity of the upstream is missing", "write concurrent: 16, or learn: true")
 	case !o.Learn && o.Least != 0:
 		v.Add("least", "there is a least only for what is learnt", "leave it out, or write learn: true")
 	case !o.Learn && o.Most != 0:

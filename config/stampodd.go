@@ -51,7 +51,7 @@ func (c *Config) oddStamps(odd *odds, at string, g *httpgate.Options) {
 		here := fmt.Sprintf("%s.throttles[%d]", at, j)
 		if g.Capacity == nil && !o.AlwaysAsks() {
 			odd.add(here, fmt.Sprintf("%q never asks for a stamp here: without a capacity the gate knows no load",
-				name), "add capacity: {concurrent: 64} to the gate")
+				name), "add capacity: {concurrent: 16} to the gate")
 		} else {
 			oddPayers(odd, here, name, o, g.Account)
 		}

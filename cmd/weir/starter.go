@@ -102,7 +102,7 @@ func starters() []starter {
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
 			proxy, named,
 			{flag: "limit", question: "How many requests may each source network send?", usual: "50/s"},
-			{flag: "concurrent", question: "How many requests can the service work on at once?", usual: "64"},
+			{flag: "concurrent", question: "How many requests can the service work on at once (its workers)?", usual: "16"},
 		}},
 		{"mail", "a mail gate in front of a mail server", []starterAsk{
 			quiet("console", mailConsole), quiet("cert", ""), quiet("key", ""), name,
