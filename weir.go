@@ -26,18 +26,14 @@ type Event struct {
 	Message *Message   // what only messages have; nil for everything else
 	Parts   []Part     // what keys of limits are made of, besides the fields above, as far as it is there
 
-	// The source by the other reading of the forwarding headers; invalid where there is one reading.
-	OtherSource netip.Addr
 	// A forwarding header breaks off: Source is the proxy that reported it, not the client.
 	SourceUnknown bool
 }
 
-// Freed reports whether a list of sources frees the event from something. Each reading of the source must be on the
-// list: of two readings, one may be the client's invention. Where the source is not known, no list frees the event: one
-// that contains the proxy says nothing about who is behind it.
+// Freed reports whether a list of sources frees the event from something. Where the source is not known, none does: a
+// list that contains the proxy says nothing about who is behind it.
 func (e *Event) Freed(listed func(netip.Addr) bool) bool {
-	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source) &&
-		(!e.OtherSource.IsValid() || listed(e.OtherSource))
+	return !e.SourceUnknown && e.Source.IsValid() && listed(e.Source)
 }
 
 // A Part is what a request says about itself under a name by which the keys of limits ask for it, such as

@@ -65,7 +65,7 @@ func overLimit(a *weir.Answer) bool {
 }
 
 // ownFault reports whether an event can be held against its source. A source that somebody may have invented cannot:
-// that of a packet, or one of two that the forwarding headers name. Nor can one that has no meaning beyond this machine
+// that of a packet, or the proxy's where a forwarding header breaks off. Nor can one that has no meaning beyond this machine
 // or this network: everybody who comes through a proxy that nobody has named comes from there.
 func ownFault(ev *weir.Event) bool {
 	switch ev.Kind {
@@ -73,7 +73,7 @@ func ownFault(ev *weir.Event) bool {
 	default:
 		return false
 	}
-	if ev.SourceUnknown || ev.OtherSource.IsValid() || !ev.Source.IsValid() {
+	if ev.SourceUnknown || !ev.Source.IsValid() {
 		return false
 	}
 	source := ev.Source.Unmap()

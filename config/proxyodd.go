@@ -50,18 +50,11 @@ func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 	return t.Proxies[i], true
 }
 
-// proxyOddities finds lists that free a trusted proxy from something, and gates that believe either header. Of each
-// list only the first overlapping network is reported, as a list may have thousands.
+// proxyOddities finds lists that free a trusted proxy from something. Of each list only the first overlapping network is
+// reported, as a list may have thousands.
 func (c *Config) proxyOddities() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()
-	for _, t := range all {
-		if t.Header == identify.EitherHeader {
-			odd.add(t.at+".forwarded_header",
-				"with either, a client can write the other header and so choose the address that is charged",
-				"name the header that they maintain: x-forwarded-for or forwarded")
-		}
-	}
 	oddList(&odd, all, "bans.exempt", c.Bans.Exempt)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		users := usersOf(all, name)

@@ -51,8 +51,6 @@ func TestProxiesOnLists(t *testing.T) {
 		"a limit of its own": {"",
 			"throttles: {few: {quota: {policies: [{name: p, limit: 1, period: 1s}], overrides: {'source:10.0.0.1': " +
 				"{p: {limit: 5}}}}}}", ""},
-		"either": {", forwarded_header: either", "",
-			"with either, a client can write the other header and so choose the address that is charged"},
 		"forward-auth": {"",
 			"auth: [{listen: '127.0.0.1:0', throttles: [few]}]\nthrottles: {few: {bloom: {rate: 10/s, exempt: " +
 				"[127.0.0.1]}}}",

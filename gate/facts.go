@@ -67,8 +67,7 @@ func (j Judged) OfMail() bool { return j == Messages || j == Recipients }
 type Clients struct {
 	Under     string         // the key that it stands under, or empty
 	Proxies   []netip.Prefix // whose word is taken for a client's address
-	Header    identify.Header
-	Account   []string // where a request names its account
+	Account   []string       // where a request names its account
 	Conflict  identify.Conflict
 	Throttles []string // that judge these clients
 	Asked     bool     // the gate hears of the beginning of a request only, from a proxy that asks

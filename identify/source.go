@@ -6,15 +6,12 @@ import (
 	"strings"
 )
 
-// A Header says which header the trusted proxies maintain.
+// A Header says which header the trusted proxies maintain. It is one: a client can write the other one.
 type Header string
 
 const (
 	XForwardedFor   Header = "x-forwarded-for" // Forwarded is ignored; the default
 	ForwardedHeader Header = "forwarded"       // X-Forwarded-For is ignored (RFC 7239)
-	// EitherHeader takes the header that is there. If both are there and name different sources, one of them was not
-	// written by the proxy. Which one is unknown, so there are two readings (see Origin.Other).
-	EitherHeader Header = "either"
 )
 
 const (
@@ -55,7 +52,6 @@ func (p *Proxies) Trusts(addr netip.Addr) bool {
 // An Origin is the source of a request, and how it is known.
 type Origin struct {
 	Addr          netip.Addr // the source: IPv4 unmapped, without a zone
-	Other         netip.Addr // the source by Forwarded, where both headers count and differ; Addr is X-Forwarded-For's
 	Unknown       bool       // a header breaks off: Addr is the last proxy that is known, and not the client
 	Proxied       bool       // the peer is a trusted proxy
 	XForwardedFor bool       // the peer's X-Forwarded-For is believed
@@ -82,18 +78,9 @@ func (p *Proxies) Told(peer netip.Addr, h Fields) Origin {
 	o := Origin{Addr: peer, Proxied: true}
 	xff, fwd := h.Values("X-Forwarded-For"), h.Values("Forwarded")
 	o.XForwardedFor = len(xff) > 0 && p.header != ForwardedHeader
-	o.Forwarded = len(fwd) > 0 && (p.header == ForwardedHeader || p.header == EitherHeader)
+	o.Forwarded = len(fwd) > 0 && p.header == ForwardedHeader
 	whole := true
 	switch {
-	case o.XForwardedFor && o.Forwarded:
-		var other netip.Addr
-		var otherWhole bool
-		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
-		other, otherWhole = p.walk(peer, fwd, lastForwarded)
-		if other != o.Addr {
-			o.Other, o.Forwarded = other, false
-		}
-		whole = whole && otherWhole
 	case o.XForwardedFor:
 		o.Addr, whole = p.walk(peer, xff, lastXForwardedFor)
 	case o.Forwarded:

@@ -67,9 +67,6 @@ func TestSource(t *testing.T) {
 			[]string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 32)}, "10.0.0.2?", true},
 		{"forwarded 32 hops", "10.0.0.1", ForwardedHeader, nil,
 			[]string{"for=1.1.1.1" + strings.Repeat(", for=10.0.0.2", 31)}, "1.1.1.1", true},
-		{"both agree", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=1.1.1.1"}, "1.1.1.1", true},
-		{"both disagree", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "1.1.1.1|9.9.9.9",
-			true},
 		{"both, one maintained", "10.0.0.1", XForwardedFor, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "1.1.1.1",
 			true},
 		{"both, other maintained", "10.0.0.1", ForwardedHeader, []string{"1.1.1.1"}, []string{"for=9.9.9.9"}, "9.9.9.9",
@@ -84,13 +81,6 @@ func TestSource(t *testing.T) {
 		{"forwarded ends in a quote", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1"`}, "10.0.0.1?", true},
 		{"forwarded escaped quote", "10.0.0.1", ForwardedHeader, nil, []string{`for=1.1.1.1;a="x\", for=9.9.9.9;b=\\"`},
 			"1.1.1.1", true},
-		{"either, one there", "10.0.0.1", EitherHeader, nil, []string{"for=9.9.9.9"}, "9.9.9.9", true},
-		{"either, one broken", "10.0.0.1", EitherHeader, []string{"1.1.1.1"}, []string{"for=unknown"},
-			"1.1.1.1|10.0.0.1?", true},
-		{"either, the charged one broken", "10.0.0.1", EitherHeader, []string{"unknown"}, []string{"for=9.9.9.9"},
-			"10.0.0.1|9.9.9.9?", true},
-		{"either, both broken", "10.0.0.1", EitherHeader, []string{"unknown"}, []string{"for=unknown"}, "10.0.0.1?",
-			true},
 	} {
 		p := NewProxies(trusted, c.header)
 		h := http.Header{}
@@ -102,9 +92,6 @@ func TestSource(t *testing.T) {
 		}
 		o := p.Source(netip.MustParseAddr(c.peer), h)
 		got := o.Addr.String()
-		if o.Other.IsValid() {
-			got += "|" + o.Other.String()
-		}
 		if o.Unknown {
 			got += "?"
 		}
@@ -115,7 +102,7 @@ func TestSource(t *testing.T) {
 }
 
 func TestSourceAllocates(t *testing.T) {
-	p := NewProxies(prefixes("10.0.0.0/8"), EitherHeader)
+	p := NewProxies(prefixes("10.0.0.0/8"), ForwardedHeader)
 	h := http.Header{"X-Forwarded-For": {"1.1.1.1, 10.0.0.2"}, "Forwarded": {`for=1.1.1.1, for=10.0.0.2`}}
 	peer := netip.MustParseAddr("10.0.0.1")
 	if n := testing.AllocsPerRun(100, func() { p.Source(peer, h) }); n > 0 {

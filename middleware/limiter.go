@@ -106,8 +106,7 @@ func newLimiter(o Options, c clock.Clock) (*Limiter, error) {
 	conflict := cmp.Or(o.AccountConflict, identify.ConflictRefuse)
 	conflict.Validate(&v, &accounts)
 	header := cmp.Or(o.ForwardedHeader, identify.XForwardedFor)
-	v.OneOf("forwarded_header", string(header), string(identify.XForwardedFor), string(identify.ForwardedHeader),
-		string(identify.EitherHeader))
+	v.OneOf("forwarded_header", string(header), string(identify.XForwardedFor), string(identify.ForwardedHeader))
 	if err := v.Err(); err != nil {
 		return nil, err
 	}
@@ -141,7 +140,7 @@ func (l *Limiter) identify(ctx context.Context, r *http.Request, peer netip.Addr
 	ev := &v.event
 	origin := l.proxies.Source(peer, r.Header)
 	ev.Time, ev.Kind = l.clock.Now(), "http"
-	ev.Source, ev.OtherSource, ev.SourceUnknown = origin.Addr, origin.Other, origin.Unknown
+	ev.Source, ev.SourceUnknown = origin.Addr, origin.Unknown
 	ev.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), r.Header)
 	ev.Agent = r.UserAgent()
 	var err error

@@ -21,7 +21,7 @@ func (o Options) Facts() gate.Facts {
 		Lists: []gate.List{
 			{Key: "accept", Names: o.Accept, Judges: gate.Arrivals},
 			{Key: "throttles", Names: o.Throttles, Judges: gate.Requests, Parts: parts, Answers: true}},
-		Clients: gate.Clients{Proxies: o.TrustedProxies, Header: o.ForwardedHeader, Account: o.Account,
+		Clients: gate.Clients{Proxies: o.TrustedProxies, Account: o.Account,
 			Conflict: o.AccountConflict, Throttles: o.Throttles}}
 	for i, r := range o.Routes {
 		under := fmt.Sprintf("routes[%d]", i)

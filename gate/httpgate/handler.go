@@ -150,7 +150,7 @@ func (x *exchange) identify() {
 	if id == "" {
 		id = newID(x.event.Time)
 	}
-	x.event.Source, x.event.OtherSource, x.event.SourceUnknown = x.origin.Addr, x.origin.Other, x.origin.Unknown
+	x.event.Source, x.event.SourceUnknown = x.origin.Addr, x.origin.Unknown
 	x.event.ID = id
 	x.event.Route = identify.Route(r.Method, r.Host, identify.Escaped(r.URL), x.fields)
 	if x.setup.router != nil {

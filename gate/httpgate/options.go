@@ -30,9 +30,8 @@ type Options struct {
 	Upstream behind.Options `yaml:"upstream"`
 	// Proxies in front of the gate, whose forwarding header is believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored and
-	// removed. With either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of
-	// them refuses, and an exemption needs both. Default x-forwarded-for.
+	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write, is
+	// ignored and removed. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the first
 	// segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's
@@ -162,7 +161,7 @@ func (o Options) Validate() error {
 	o.validateRoutes(&v)
 	gate.ValidateProxies(&v, "trusted_proxies", o.TrustedProxies)
 	v.OneOf("forwarded_header", string(o.ForwardedHeader), string(identify.XForwardedFor),
-		string(identify.ForwardedHeader), string(identify.EitherHeader))
+		string(identify.ForwardedHeader))
 	if o.Capacity != nil {
 		v.Under("capacity", o.Capacity.Validate())
 	}

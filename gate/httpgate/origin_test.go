@@ -19,7 +19,7 @@ var readings = []struct {
 	name   string
 	header identify.Header
 	lines  []string // as they come from the proxy
-	source string   // | the other reading, ? where it is not known
+	source string   // ? where it is not known
 	xff    string   // as it goes on, before the peer
 	fwd    string
 }{
@@ -57,25 +57,11 @@ var readings = []struct {
 	{"an open quote in a line of its own", identify.ForwardedHeader,
 		[]string{`Forwarded: for="`, "Forwarded: for=203.0.113.9"}, "203.0.113.9", "", "for=203.0.113.9, "},
 	{"only X-Forwarded-For", identify.ForwardedHeader, []string{"X-Forwarded-For: 203.0.113.9"}, "127.0.0.1?", "", ""},
-
-	{"either, one", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9"}, "203.0.113.9", "",
-		"for=203.0.113.9, "},
-	{"either, the same", identify.EitherHeader, []string{"Forwarded: for=203.0.113.9", "X-Forwarded-For: 203.0.113.9"},
-		"203.0.113.9", "203.0.113.9, ", "for=203.0.113.9, "},
-	{"either, two", identify.EitherHeader, []string{"Forwarded: for=198.51.100.1", "X-Forwarded-For: 203.0.113.9"},
-		"203.0.113.9|198.51.100.1", "203.0.113.9, ", ""},
-	{"either, one broken", identify.EitherHeader, []string{"Forwarded: for=unknown", "X-Forwarded-For: 203.0.113.9"},
-		"203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
-	{"either, an open quote", identify.EitherHeader, []string{`Forwarded: "`, "X-Forwarded-For: 203.0.113.9"},
-		"203.0.113.9|127.0.0.1?", "203.0.113.9, ", ""},
 }
 
 // originOf writes where an event came from as readings do.
 func originOf(ev *weir.Event) string {
 	s := ev.Source.String()
-	if ev.OtherSource.IsValid() {
-		s += "|" + ev.OtherSource.String()
-	}
 	if ev.SourceUnknown {
 		s += "?"
 	}

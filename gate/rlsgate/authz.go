@@ -72,7 +72,7 @@ func (v *visit) identify(a *auth.AttributeContext) *refusal.Refusal {
 	}
 	header := headerOf(h)
 	origin := v.setup.proxies.Source(peer, header)
-	ev.Source, ev.OtherSource, ev.SourceUnknown = origin.Addr, origin.Other, origin.Unknown
+	ev.Source, ev.SourceUnknown = origin.Addr, origin.Unknown
 	ev.ID, ev.Agent = requestID(h.Id, header), header.Get("User-Agent")
 	u, err := url.ParseRequestURI(h.Path)
 	if err != nil && h.Path != "*" && h.Method != http.MethodConnect {

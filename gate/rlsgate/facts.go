@@ -18,7 +18,7 @@ func (o Options) Facts() gate.Facts {
 	if a := o.Authz; a != nil {
 		f.Lists = append(f.Lists, gate.List{Key: "authz.throttles", Names: a.Throttles, Judges: gate.Requests,
 			Parts: gate.HTTPParts()})
-		f.Clients = gate.Clients{Under: "authz", Proxies: a.TrustedProxies, Header: a.ForwardedHeader,
+		f.Clients = gate.Clients{Under: "authz", Proxies: a.TrustedProxies,
 			Account: a.Account, Conflict: a.AccountConflict, Throttles: a.Throttles, Asked: true}
 	}
 	return f

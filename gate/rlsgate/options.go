@@ -84,9 +84,8 @@ type Authz struct {
 	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for, forwarded, or either. The other one is ignored. With
-	// either, when both headers name different sources, X-Forwarded-For's is charged, a ban of one of them refuses, and
-	// an exemption needs both. Default x-forwarded-for.
+	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write, is
+	// ignored. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 
@@ -263,6 +262,6 @@ func (a *Authz) validate() error {
 	gate.ValidateAccounts(&v, a.Account, a.AccountConflict)
 	gate.ValidateProxies(&v, "trusted_proxies", a.TrustedProxies)
 	v.OneOf("forwarded_header", string(a.ForwardedHeader), string(identify.XForwardedFor),
-		string(identify.ForwardedHeader), string(identify.EitherHeader))
+		string(identify.ForwardedHeader))
 	return v.Err()
 }

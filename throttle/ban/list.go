@@ -149,19 +149,16 @@ func (l *List) find(ev *weir.Event) *item {
 	if l.counts.networks.Load() == 0 {
 		return nil
 	}
-	if i := l.findNetwork(ev, ev.Source, at); i != nil || !ev.OtherSource.IsValid() {
-		return i
-	}
-	return l.findNetwork(ev, ev.OtherSource, at)
+	return l.findNetwork(ev, at)
 }
 
-// findNetwork returns the ban of the narrowest network that contains a source of an event. Where networks are exempt,
+// findNetwork returns the ban of the narrowest network that contains the source of an event. Where networks are exempt,
 // only what operators have banned one by one holds.
-func (l *List) findNetwork(ev *weir.Event, source netip.Addr, at int64) *item {
-	if !source.IsValid() {
+func (l *List) findNetwork(ev *weir.Event, at int64) *item {
+	if !ev.Source.IsValid() {
 		return nil
 	}
-	source = identify.Plain(source)
+	source := identify.Plain(ev.Source)
 	whole := networkOf(source)
 	for _, length := range l.lengths.Load()[family(source)] {
 		if i := l.networks.find(whole.cut(length.bits)); i != nil && i.holds(at) &&

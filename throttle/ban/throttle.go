@@ -24,7 +24,7 @@ func (*List) Rules() []string { return []string{RuleClient, RuleNetwork} }
 func (*List) Prompt() bool { return true }
 
 // Judge refuses the events of clients and networks that are on the list, until their ban is over. Where there is no
-// client, as at a door, the source alone decides. Where the source has two readings, a ban of either one refuses.
+// client, as at a door, the source alone decides.
 func (l *List) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 	l.Peek(ev, a)
 	return nil

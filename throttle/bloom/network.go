@@ -74,7 +74,7 @@ func newNetworks(o Options) networks {
 func groupRule(name string) string { return "group " + name }
 
 // of returns the networks of an event's source, from the narrowest to the widest: none when it is exempt. group is the
-// rule of the group that it is in, if it is in one. A source that is exempt by one of two readings is limited.
+// rule of the group that it is in, if it is in one. An exemption needs a source that is known.
 func (n *networks) of(ev *weir.Event, array *[MaxLevels]Network) (nets []Network, group string) {
 	source := ev.Source
 	if s, found := n.ranges.Find(source); found {

@@ -23,9 +23,9 @@ var _ weir.Rationer = (*pacer)(nil)
 
 // A flow is one event whose bytes are metered.
 type flow struct {
-	source, other netip.Addr // as of the event
-	unknown       bool
-	hold          weir.Hold // of what was taken at once
+	source  netip.Addr // as of the event
+	unknown bool
+	hold    weir.Hold // of what was taken at once
 
 	mu     sync.Mutex
 	paid   int64            // bytes that were taken at once and have not flowed yet
@@ -47,7 +47,7 @@ func (p *pacer) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
 		p.indebted(s, ev, a)
 	}
 	if a.Verdict == weir.Admit {
-		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, other: ev.OtherSource, unknown: ev.SourceUnknown, hold: a.Hold,
+		a.Hold = weir.Hold{Ref: &flow{source: ev.Source, unknown: ev.SourceUnknown, hold: a.Hold,
 			paid: max(ev.Bytes, 0)}, At: ev.Time.UnixNano()}
 	}
 	return nil
@@ -90,7 +90,7 @@ func (f *flow) use(n int64) int64 {
 }
 
 func (f *flow) nets(s *setup, array *[MaxLevels]Network) []Network {
-	nets, _ := s.nets.of(&weir.Event{Source: f.source, OtherSource: f.other, SourceUnknown: f.unknown}, array)
+	nets, _ := s.nets.of(&weir.Event{Source: f.source, SourceUnknown: f.unknown}, array)
 	return nets
 }
 

@@ -341,7 +341,7 @@ func (rs *rules) known(account string) bool {
 // doubts reports whether an event is charged to an address that the options exempt from something, but may have come
 // from another one. It is then counted by its source, without the exemption.
 func (rs *rules) doubts(ev *weir.Event) bool {
-	if !ev.OtherSource.IsValid() && !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
+	if !ev.SourceUnknown || !strings.HasPrefix(ev.Account, identify.SourcePrefix) {
 		return false
 	}
 	for _, all := range []map[string]Override{rs.overrides(ev.Account), rs.Plans[rs.Members[ev.Account]]} {
