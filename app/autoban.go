@@ -65,8 +65,8 @@ func overLimit(a *weir.Answer) bool {
 }
 
 // ownFault reports whether an event can be held against its source. A source that somebody may have invented cannot:
-// that of a packet, or the proxy's where a forwarding header breaks off. Nor can one that has no meaning beyond this machine
-// or this network: everybody who comes through a proxy that nobody has named comes from there.
+// that of a packet, or the proxy's where a forwarding header breaks off. Nor can one that has no meaning beyond this
+// machine or this network: everybody who comes through a proxy that nobody has named comes from there.
 func ownFault(ev *weir.Event) bool {
 	switch ev.Kind {
 	case "http", "tcp", "connection":

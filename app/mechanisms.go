@@ -18,7 +18,7 @@ import (
 // A mechanism is what decides behind a throttle, and what app does with it. What is nil is not done.
 type mechanism struct {
 	judge     weir.Throttle
-	configure func(c config.Throttle, now time.Time) error     // never nil; on an error it keeps the options that it has
+	configure func(c config.Throttle, now time.Time) error     // never nil; an error changes nothing
 	retire    func(now time.Time)                              // releases those who wait in it
 	enter     func(a *App, name string, shadow *policy.Switch) // tells it, once, about its throttle
 	show      func(c config.Throttle, v *console.Throttle)     // fills in what the console shows of it

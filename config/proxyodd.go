@@ -50,8 +50,8 @@ func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 	return t.Proxies[i], true
 }
 
-// proxyOddities finds lists that free a trusted proxy from something. Of each list only the first overlapping network is
-// reported, as a list may have thousands.
+// proxyOddities finds lists that free a trusted proxy from something. Of each list only the first overlapping network
+// is reported, as a list may have thousands.
 func (c *Config) proxyOddities() []*weir.FieldError {
 	var odd odds
 	all := c.trusting()

@@ -184,9 +184,11 @@ func TestLead(t *testing.T) {
 			Gates:  []GateWatch{gate(nil)},
 			Routes: []RouteWatch{{Series: at("shop", map[Measure]float32{InLine: 1, Load: 1.5}), Address: "[::]:80 shop"}}}},
 		"7 of 9 requests a second are turned away at :80. Waiting at :80: 1 request.": {
-			Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 2, Refused: 3, Challenged: 4, Waiting: 1})}}, true},
+			Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 2, Refused: 3, Challenged: 4,
+				Waiting: 1})}}, true},
 		"30 of 100 connections a second are turned away at the door of :80.": {
-			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 70, Connections: 100, TurnedAway: 30})}}},
+			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 70, Connections: 100,
+				TurnedAway: 30})}}},
 	} {
 		if got, alarm := lead(&c.Overview); got != want || alarm != c.alarm {
 			t.Errorf("%q, %v; want %q", got, alarm, want)

@@ -30,8 +30,8 @@ type Options struct {
 	Upstream behind.Options `yaml:"upstream"`
 	// Proxies in front of the gate, whose forwarding header is believed. Default: none.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write, is
-	// ignored and removed. Default x-forwarded-for.
+	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write,
+	// is ignored and removed. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 	// Where the account of a request is found: header:X-Api-Key, bearer, query:key, cookie:session, path:1 (the first
 	// segment of the path), source (the source address; of IPv6 the /64), cert (the common name of the client's

@@ -84,8 +84,8 @@ type Authz struct {
 	// Proxies in front of Envoy, whose forwarding header is believed where Envoy names one of them as the source.
 	// Default: none, so that the source is the one that Envoy names.
 	TrustedProxies []netip.Prefix `yaml:"trusted_proxies"`
-	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write, is
-	// ignored. Default x-forwarded-for.
+	// Which header the trusted proxies maintain: x-forwarded-for or forwarded. The other one, which a client can write,
+	// is ignored. Default x-forwarded-for.
 	ForwardedHeader identify.Header `yaml:"forwarded_header"`
 }
 

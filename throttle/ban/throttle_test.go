@@ -77,8 +77,8 @@ func TestLookingUpAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestBanOfASource: a ban of the network refuses, and an exemption lets off. Where the source is not known, nothing exempts
-// it.
+// TestBanOfASource: a ban of the network refuses, and an exemption lets off. Where the source is not known, nothing
+// exempts it.
 func TestBanOfASource(t *testing.T) {
 	exempt := []netip.Prefix{netip.MustParsePrefix("198.51.100.0/24"), netip.MustParsePrefix("10.0.0.0/8")}
 	l := newList(t, Options{Exempt: exempt, AddressFrom: 1})
