@@ -13,7 +13,7 @@ type Throttle interface {
 	Judge(ctx context.Context, ev *Event, a *Answer) error
 	// Settle ends a hold: the event is done, or what was taken is given back. A waiting event leaves the line.
 	Settle(h Hold, o Outcome)
-	// Peek answers as Judge would and takes nothing: to explain, and for dry runs.
+	// Peek answers as Judge would and takes nothing: to explain, and for throttles in shadow.
 	Peek(ev *Event, a *Answer)
 }
 

@@ -12,8 +12,8 @@ import (
 // The table of accepted accounts: one set of entries for each network, 768 KiB.
 const (
 	acceptedSets = 1 << 13
-	// acceptedWays is how many accounts of one network are clients of their own. Where an upstream accepts every
-	// name, an attacker with one address gets no more than so many turns.
+	// acceptedWays is how many accounts of one network are clients of their own. So an attacker with one address gets
+	// at most that many turns, even if the upstream accepts every name.
 	acceptedWays = 8
 	// acceptedFor is how long an account is known after the upstream last accepted it.
 	acceptedFor = int64(10 * time.Minute)
@@ -22,8 +22,8 @@ const (
 // An acceptance is when the upstream last accepted an account.
 type acceptance struct{ last int64 }
 
-// Worth lets an account stay while it is known: one that finds no room is known by its address. The clock was set back
-// since an entry from the future was made.
+// Worth keeps an account in the table for acceptedFor. An account that finds no slot is known by its address. An entry
+// from the future is worth nothing: the clock was set back after it was made.
 func (a *acceptance) Worth(now int64) uint64 {
 	if now-a.last < acceptedFor && a.last-now < acceptedFor {
 		return tables.Stays
@@ -37,7 +37,7 @@ type accepted struct {
 	table *tables.Sets[acceptance, *acceptance]
 }
 
-// lock locks the set of a client's network for an account.
+// lock locks the set of the client's network, and looks for an account there.
 func (a *accepted) lock(who client, account string) tables.Set[acceptance, *acceptance] {
 	network := who.hash(a.seed)
 	return a.table.Lock(network&math.MaxUint32 | (maphash.String(a.seed, account)^network)&^math.MaxUint32)

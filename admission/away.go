@@ -12,7 +12,7 @@ import (
 const (
 	awaySets = 1 << 16
 	awayWays = 4
-	// awayFor is how many seconds somebody is remembered who does not come again.
+	// awayFor is for how many seconds a client is remembered that does not come again.
 	awayFor = 120
 )
 
@@ -22,7 +22,8 @@ type absence struct {
 	in   bool
 }
 
-// Worth makes the client go first that was turned away longest ago. Times come from tick and never run backwards.
+// Worth makes a full table forget the client that was turned away longest ago. Times come from tick and never run
+// backwards.
 func (a *absence) Worth(second int64) uint64 {
 	if ago := uint32(second) - a.last; ago <= awayFor {
 		return uint64(awayFor - ago + 1)
@@ -30,8 +31,8 @@ func (a *absence) Worth(second int64) uint64 {
 	return 0
 }
 
-// away remembers which clients were turned away. A retry is no new demand, and a client that was challenged and comes
-// back with a stamp is none either.
+// away remembers which clients were turned away, so that each of them counts as demand once: not again when it retries,
+// nor when it was challenged and comes back with a stamp.
 type away struct {
 	seed  maphash.Seed
 	table *tables.Sets[absence, *absence]

@@ -1,7 +1,7 @@
 package admission
 
-// noteAway adds a client that was turned away, or has come in since, to what the others are told. A client that is
-// known by its account is another one at each node.
+// noteAway queues a note for the other nodes: a client was turned away, or has come in since. There is none for clients
+// that are known by their account, as their keys differ from node to node.
 func (l *Lanes) noteAway(who client, in bool) {
 	f := l.farm
 	if f == nil || f.alone || len(f.away) >= maxAway || who.family != 4 && who.family != 6 {
@@ -10,7 +10,7 @@ func (l *Lanes) noteAway(who client, in bool) {
 	f.away = append(f.away, awayNote{who, in})
 }
 
-// awayNews adds what became of clients that were turned away to messages.
+// awayNews appends messages with the notes that wait.
 func (l *Lanes) awayNews(msgs [][]byte) [][]byte {
 	f := l.farm
 	out := outbox{msgs: msgs}
@@ -23,8 +23,8 @@ func (l *Lanes) awayNews(msgs [][]byte) [][]byte {
 	return out.msgs
 }
 
-// hearAway takes over which clients other nodes turned away: wherever those come next, they are no new demand, and when
-// they come in, they are not outside any more.
+// hearAway merges the notes of another node. A client that was turned away there is not new demand here, and a client
+// that has come in there is no longer outside.
 func (l *Lanes) hearAway(body []byte, at int64) error {
 	if len(body)%awayBytes != 0 {
 		return errMessage

@@ -9,14 +9,14 @@ import (
 	"weir/identify"
 )
 
-// A client is who takes turns with others: an account that the upstream has accepted, else an IPv4 address, or an
-// IPv6 /64. The zero value is unknown and not counted.
+// A client is who takes turns with others: an account that the upstream has accepted, otherwise an IPv4 address or an
+// IPv6 /64. The zero value is an unknown client, which is not counted.
 type client struct {
 	id     uint64
-	family uint8 // 4 or 6; byAccount; 0 for nobody
+	family uint8 // 4, 6, byAccount or byID; 0 for an unknown client
 }
 
-// The families of a client that is known by its account, and of an id that weir gave.
+// Families of clients besides those of addresses: known by its account, and by the id that weir gave it.
 const byAccount, byID = 1, 2
 
 func clientOf(source netip.Addr) client {
@@ -51,7 +51,8 @@ func (c client) hash(seed maphash.Seed) uint64 {
 	return maphash.Bytes(seed, key[:])
 }
 
-// client is who an event is from. An account counts only where the upstream has accepted it: anybody can write a name.
+// client returns who an event is from. An account counts only if the upstream has accepted it, as anybody can write any
+// name.
 func (l *Lanes) client(ev *weir.Event) client {
 	who := clientOf(ev.Source)
 	if ev.Account != "" && l.accepted.has(who, ev.Account, nanos(ev.Time)) {
@@ -60,7 +61,7 @@ func (l *Lanes) client(ev *weir.Event) client {
 	return who
 }
 
-// clients counts what each client has waiting. It has at most as many entries as requests held and places in line.
+// clients counts what each client has waiting, in the lanes and in the line of the waiting room. Both are bounded.
 type clients map[client]int
 
 func (c clients) of(who client) int {

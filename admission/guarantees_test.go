@@ -142,7 +142,7 @@ func browser(v *visitor, speed float64) *visitor {
 	v.page = true
 	v.pays = func(w *world, v *visitor, work stamp.Work) {
 		w.after(time.Duration(float64(work)/speed*float64(time.Second)), func() {
-			v.stamp = &bought{work: work, covers: w.till.Terms().Covers}
+			v.stamp = &bought{work: work, covers: w.taker.Terms().Covers}
 			w.come(v)
 		})
 	}

@@ -19,34 +19,35 @@ const (
 )
 
 const (
-	never    = math.MaxInt64 // when nothing falls due
-	askedFor = time.Second   // for so long places are left to those who pay
+	never    = math.MaxInt64 // the time of what is not due at all
+	askedFor = time.Second   // how long after a request for a stamp the pool leaves places to those who pay
 )
 
-// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New;
-// goroutines may share them. Enter takes a place, after all waits, so Lanes belong at the end of a chain.
+// Lanes let events through to an upstream, as many at once as it can work on, those who paid first. Make them with New.
+// Goroutines may share them. Judge takes nothing: Enter takes the place, when all other throttles of the chain have
+// admitted the event. So Lanes belong at the end of a chain.
 type Lanes struct {
-	numbers  atomic.Uint64 // the last number given
-	rank     atomic.Uint64 // of this node in its farm: it is in all numbers
-	reload   atomic.Int64  // as in the options, for those who only issue tickets
-	price    atomic.Uint64 // what a stamp costs now; 0 while none was asked for
+	numbers  atomic.Uint64 // the last number that a ticket got
+	rank     atomic.Uint64 // of this node in its farm; part of the numbers that it gives
+	reload   atomic.Int64  // Options.Reload, read without the lock
+	price    atomic.Uint64 // what a stamp costs now; 0 before the first was asked for
 	alarm    atomic.Pointer[func(time.Time)]
 	shadow   func() bool // nil for never
-	measured struct {
-		at    atomic.Int64 // by the clock of whoever asked
+	measured struct { // the load, for those who ask again soon
+		at    atomic.Int64 // the time that the caller passed in
 		share atomic.Uint64
 		delay atomic.Int64
 	}
 
 	mu      sync.Mutex
 	o       Options
-	began   time.Time // nothing but the time since then counts: a clock that is set changes nothing
-	at      int64     // the time that everything is brought up to; it never runs backwards
-	due     int64     // what Advance or Alarm said last
-	retired bool
+	began   time.Time // all times are measured from here, so that a clock that is set changes nothing
+	at      int64     // the time up to which everything is counted; it never runs backwards
+	due     int64     // when Advance is to be called, as Advance or Alarm said last
+	retired bool      // everybody is let in
 
 	turns    [rounds]turns
-	lastPool round // which round of the pool had the last place
+	lastPool round // the round of the pool that got the last place: held or called
 	inUse    [lanes]int
 	places   places
 	share    poolShare
@@ -56,13 +57,13 @@ type Lanes struct {
 	window   window
 	service  pulse
 	learner  learner
-	paying   float64 // how many with a stamp were under way or held, in the last second
-	looked   int64   // when that was worked out
-	demand   float64 // places that those in the lanes needed in the last second
-	outside  float64 // and those would need who were turned away, less those who came in since
-	ownDelay int64   // of those who pay here
+	looked   int64   // when the following four were measured, see measure
+	paying   float64 // requests with a stamp, under way or held, on average of the last second
+	demand   float64 // places that the requests in the lanes needed in the last second
+	outside  float64 // places that clients would need who were turned away and have not come in since
+	ownDelay int64   // how long those who paid waited at this node
 
-	farm *company // nil where this node is alone
+	farm *farmView // nil where this node is alone
 
 	clients    clients
 	away       away
@@ -99,8 +100,8 @@ func New(o Options, now time.Time) (*Lanes, error) {
 	return l, nil
 }
 
-// Configure changes the options and keeps everybody in place. Less capacity lets those finish who are under way, more
-// of it lets those in who wait. On an error nothing has changed.
+// Configure changes the options. Everybody keeps their place. If the capacity shrinks, requests under way go on to
+// their end. If it grows, some of those who wait are let in. On an error nothing has changed.
 func (l *Lanes) Configure(o Options, now time.Time) error {
 	if err := o.Validate(); err != nil {
 		return err
@@ -115,7 +116,7 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 	return nil
 }
 
-// Local reports whether the capacity is this node's own, in a farm too.
+// Local reports whether this node has the capacity for itself, also as one of a farm.
 func (l *Lanes) Local() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,8 +138,7 @@ func (l *Lanes) configure(o Options) {
 	}
 }
 
-// capacity is how many are let through here at once; means, how many of those that come here the upstream can work on,
-// more during a probe.
+// capacity is how many requests this node lets through at once.
 func (l *Lanes) capacity() int {
 	switch {
 	case l.retired:
@@ -151,6 +151,8 @@ func (l *Lanes) capacity() int {
 	return l.o.Concurrent
 }
 
+// means is how many of this node's requests the upstream can work on. While the learner probes it differs from
+// capacity, which is then what is tried.
 func (l *Lanes) means() int {
 	if l.farm != nil {
 		return l.farm.part
@@ -161,12 +163,12 @@ func (l *Lanes) means() int {
 	return l.o.Concurrent
 }
 
-// used is how many are at the upstream.
+// used is how many requests of this node are at the upstream.
 func (l *Lanes) used() int { return l.inUse[pool] + l.inUse[stamped] }
 
 func (l *Lanes) free() int { return l.capacity() - l.used() }
 
-// inLane is how many are held in a lane.
+// inLane is how many requests wait in a lane.
 func (l *Lanes) inLane(in lane) int {
 	if in == stamped {
 		return l.turns[paid].total
@@ -174,11 +176,11 @@ func (l *Lanes) inLane(in lane) int {
 	return l.turns[held].total + l.turns[called].total
 }
 
-// waiting is how many are held.
+// waiting is how many requests wait in both lanes.
 func (l *Lanes) waiting() int { return l.inLane(pool) + l.inLane(stamped) }
 
-// tick brings everything up to a time, and returns it as a number that never runs backwards. The time is that of the
-// call, never one that an event carries.
+// tick counts everything up to a time, and returns the time as a number that never runs backwards. Pass in the time of
+// the call, not that of an event, which may be older.
 func (l *Lanes) tick(now time.Time) int64 {
 	at := nanos(l.began) + int64(now.Sub(l.began))
 	if at <= l.at {
@@ -191,7 +193,7 @@ func (l *Lanes) tick(now time.Time) int64 {
 	return at
 }
 
-// instant turns a number that tick returned into the time of whoever asks; never, and 0, into none.
+// instant turns a number that tick returned back into a time. never and 0 become the zero time.
 func (l *Lanes) instant(at int64) time.Time {
 	if at == never || at == 0 {
 		return time.Time{}
@@ -199,15 +201,15 @@ func (l *Lanes) instant(at int64) time.Time {
 	return l.began.Add(time.Duration(at - nanos(l.began)))
 }
 
-// nanos is the time as it is counted here. There is nothing before the epoch.
+// nanos is a time in nanoseconds since the epoch. Times before the epoch are taken for the epoch.
 func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 
 // A request is what Judge remembers of an event. It goes into the hold, so that nothing is allocated for it.
 type request struct {
 	client client
-	round  round
-	id     uint32 // of the client, where it paid
-	work   uint64 // that was paid
+	round  round  // the line that it would wait in
+	id     uint32 // a hash of the client's id, if it paid and has an id
+	work   uint64 // what its stamp has cost
 }
 
 func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
@@ -226,7 +228,7 @@ func requestOf(h *weir.Hold) request {
 func (l *Lanes) asks(ev *weir.Event) request {
 	r := request{client: l.client(ev), round: held}
 	switch stamp := ev.Purse.Paid(); {
-	case stamp.Free: // nobody paid more
+	case stamp.Free: // counts as if nobody could have paid more
 		r.round, r.work = paid, math.MaxUint64
 	case stamp.Work > 0:
 		r.round, r.work = paid, stamp.Work
@@ -286,11 +288,11 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	l.stir()
 }
 
-// full reports whether as many are held in a lane as may be.
+// full reports whether nobody else may wait in a lane.
 func (l *Lanes) full(in lane) bool { return l.inLane(in) >= l.o.Waiting }
 
-// instead returns the waiter that leaves a full lane to make room for a request, or nil. Those who were called from the
-// waiting room stay.
+// instead returns the waiter that must leave a full lane so that a request may wait there; nil if the request is the
+// one to be refused. Those who were called from the waiting room stay.
 func (l *Lanes) instead(r request) *waiter {
 	if r.round == called {
 		r.round = held
@@ -298,15 +300,15 @@ func (l *Lanes) instead(r request) *waiter {
 	return l.turns[r.round].instead(r.client, r.work)
 }
 
-// drop refuses a request that waits, to make room for another client.
+// drop refuses a waiter because its lane is full and somebody else has more right to be there.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
 	l.laneCounts[w.round.lane()].Full++
 	w.turn.Refuse(weir.LineFull)
 }
 
-// reserve is how many places the pool leaves to those who pay, while stamps are asked for. A single place is divided by
-// time alone.
+// reserve is how many places the pool leaves free for those who pay, while stamps are asked for. A capacity of one has
+// no reserve: there the lanes take turns.
 func (l *Lanes) reserve(at int64) int {
 	if c := l.capacity(); c > 1 && l.asking(at) {
 		return max(1, c/10)
@@ -317,14 +319,16 @@ func (l *Lanes) reserve(at int64) int {
 // asking reports whether somebody was asked for a stamp within askedFor.
 func (l *Lanes) asking(at int64) bool { return l.asked != 0 && at-l.asked < int64(askedFor) }
 
+// poolMay reports whether a place is free for the pool.
 func (l *Lanes) poolMay(at int64) bool {
 	return l.free() > 0 && l.inUse[pool] < l.capacity()-l.reserve(at)
 }
 
-// poolOpen reports whether a request of the pool that comes now finds a place.
+// poolOpen reports whether a request of the pool that comes now gets a place at once.
 func (l *Lanes) poolOpen(at int64) bool { return l.inLane(pool) == 0 && l.poolMay(at) }
 
-// decide says what happens to a request. Nobody waits while there is a place, so a request that finds one is next.
+// decide says what happens to a request. Nobody waits while a place is free, so a request that finds one need not look
+// at who waits.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.round.lane() == stamped && l.free() > 0 || r.round.lane() == pool && l.poolOpen(at) {
 		return
@@ -348,20 +352,21 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	}
 }
 
-// expect is about how long a request waits that joins a lane now; 0 when that is not known.
+// expect estimates how long a request would wait that joins a lane now; 0 if that is not known.
 func (l *Lanes) expect(r request, at int64) float64 {
 	before, places := l.turns[r.round].before(r.client), l.paidPlaces()
 	if r.round.lane() == pool {
 		places = l.poolPlaces(at)
 		before += min(before+1, l.turns[held+called-r.round].total) // the rounds take turns
 	}
-	if places == 0 { // strict: when all who paid are through
+	if places == 0 { // the pool has no share: it waits until nobody who paid does
 		return 0
 	}
 	return float64(before+1) * l.service.orGuess() / places
 }
 
-// poolPlaces is about how many places the pool has: its share while somebody who paid waits, else what they leave.
+// poolPlaces estimates how many places the pool has: its share while somebody who paid waits, otherwise what those who
+// paid do not use.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.inLane(stamped) > 0 {
@@ -373,6 +378,8 @@ func (l *Lanes) poolPlaces(at int64) float64 {
 	return max(all*l.share.part, all-float64(l.reserve(at))-l.paying, 0.01)
 }
 
+// paidPlaces is how many places those who paid have: all, or what the share of the pool leaves while somebody waits in
+// the pool.
 func (l *Lanes) paidPlaces() float64 {
 	all := float64(l.means())
 	if l.inLane(pool) > 0 {
@@ -381,9 +388,10 @@ func (l *Lanes) paidPlaces() float64 {
 	return all
 }
 
-// Asked notes what a stamp costs now. The delay in Load is that of clients whose stamps are worth that.
+// Asked notes what a stamp costs now. The delay that Load returns is measured on clients who paid at least that.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
+// join makes a request wait in its lane.
 func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 	l.seq++
 	w := &waiter{request: r, seq: l.seq, since: at, turn: weir.NewTurn(),
@@ -405,7 +413,7 @@ func (l *Lanes) leave(w *waiter) {
 	l.clients.remove(w.client)
 }
 
-// letIn takes a place. A client that was turned away before is no longer counted as demand from outside.
+// letIn gives a place to a client. If the client was turned away before, it no longer counts as demand from outside.
 func (l *Lanes) letIn(p *place, who client, in round, holder weir.Holder, at int64) {
 	if l.away.back(who, at) {
 		l.window.current().back++
@@ -416,7 +424,7 @@ func (l *Lanes) letIn(p *place, who client, in round, holder weir.Holder, at int
 	l.learner.used(l.usedByAll())
 }
 
-// let gives the places that are free to those who wait.
+// let gives all free places to those who wait.
 func (l *Lanes) let(at int64) {
 	for l.free() > 0 {
 		w := l.next(at)
@@ -429,7 +437,7 @@ func (l *Lanes) let(at int64) {
 	}
 }
 
-// next takes the waiter that gets the next place out of its lane; nil when nobody may have it.
+// next takes the waiter that gets the next free place out of its lane. It returns nil if nobody may have the place.
 func (l *Lanes) next(at int64) *waiter {
 	from, fromPool := paid, l.inLane(pool) > 0 && l.poolMay(at)
 	switch {
@@ -449,12 +457,12 @@ func (l *Lanes) next(at int64) *waiter {
 	return w
 }
 
-// Settle gives a place back, to the next in line, or takes a waiting event out of its lane.
+// Settle gives a place back, which the next in line gets, or takes an event that still waits out of its lane.
 func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	w, waited := h.Ref.(*waiter)
 	p, taken := h.Ref.(*place)
 	if !waited && !taken {
-		return // it never had a place
+		return // it neither had a place nor waited
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -475,7 +483,7 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 func (l *Lanes) giveBack(p *place, at int64, done bool) {
 	since, lost := p.since, p.lost
 	l.end(p)
-	if !done || lost { // how long somebody took who did nothing says nothing about the upstream
+	if !done || lost { // such a request says nothing about how long the upstream takes
 		return
 	}
 	l.service.add(at-since, at)
@@ -497,8 +505,9 @@ func (l *Lanes) learnt(before int, at int64) {
 	}
 }
 
-// Advance refuses those who have waited too long, takes those out of line who did not show up, calls others in their
-// place, and returns when something of the kind is due next; zero when nothing is.
+// Advance does what is due: it refuses those who have waited too long, takes those out of the line of the waiting room
+// who did not show up, calls others instead, and reports to the other nodes. It returns when something is due next, or
+// the zero time.
 func (l *Lanes) Advance(now time.Time) time.Time {
 	due, f, msgs, skipped := l.advance(now)
 	if f != nil {
@@ -507,8 +516,8 @@ func (l *Lanes) Advance(now time.Time) time.Time {
 	return due
 }
 
-// advance is Advance, and returns what the other nodes are to be told.
-func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte, skipped bool) {
+// advance is Advance without the sending: it returns the messages for the other nodes.
+func (l *Lanes) advance(now time.Time) (due time.Time, f *farmView, msgs [][]byte, skipped bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
@@ -521,7 +530,7 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte
 		}
 	}
 	l.evict(at)
-	if !l.asking(at) { // what was left to those who pay
+	if !l.asking(at) { // the reserve of those who pay is over
 		l.let(at)
 	}
 	if r := &l.learner; r.probe > 0 && at >= r.until {
@@ -532,7 +541,7 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte
 		l.let(at)
 	}
 	for l.expire(at, 256) {
-		// Others need not wait until the whole line has been gone through.
+		// The lock is released between pieces of a long line, so that requests need not wait for all of it.
 		l.mu.Unlock()
 		l.mu.Lock()
 		at = l.at
@@ -543,6 +552,7 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *company, msgs [][]byte
 	return l.instant(l.due), l.farm, msgs, skipped
 }
 
+// nextDue is when Advance has something to do next.
 func (l *Lanes) nextDue() int64 {
 	due := int64(never)
 	for i := range l.turns {
@@ -579,7 +589,7 @@ func (l *Lanes) alert(due int64) {
 // Alarm registers the function that is called when something falls due earlier than Advance said.
 func (l *Lanes) Alarm(f func(due time.Time)) { l.alarm.Store(&f) }
 
-// Retire lets in all who wait and all who come. It is for lanes that are no longer in use.
+// Retire lets in everybody who waits and everybody who comes later. It is for lanes that a reload has replaced.
 func (l *Lanes) Retire(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

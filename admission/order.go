@@ -1,12 +1,12 @@
 package admission
 
-// An order is the line of those present, sorted by number. Joining, leaving and counting those ahead take logarithmic
-// time, wherever in the line: it is a treap, a search tree kept in balance by chance. The zero value is empty.
+// An order is the line of the waiting room, sorted by number. To join, to leave and to count those ahead take
+// logarithmic time. It is a treap: a search tree that random weights keep in balance. The zero value is empty.
 type order struct{ root *entry }
 
 func (o *order) len() int { return o.root.count() }
 
-// count is how many there are in the part of the line below an entry.
+// count is how many entries the tree below an entry has, with the entry itself.
 func (p *entry) count() int {
 	if p == nil {
 		return 0
@@ -36,7 +36,7 @@ func (o *order) ahead(number uint64) (n int) {
 	return n
 }
 
-// add puts an entry in line. Its number must not be there.
+// add puts an entry in line. No other entry may have its number.
 func (o *order) add(p *entry) {
 	p.left, p.right, p.size = nil, nil, 1
 	o.root = o.root.insert(p)
@@ -74,7 +74,7 @@ func (t *entry) without(p *entry) *entry {
 	return t.resize()
 }
 
-// split parts those with smaller numbers from the others.
+// split separates the entries with smaller numbers from the others.
 func (t *entry) split(number uint64) (before, after *entry) {
 	if t == nil {
 		return nil, nil
@@ -87,7 +87,7 @@ func (t *entry) split(number uint64) (before, after *entry) {
 	return before, t.resize()
 }
 
-// merge joins two lines of which one stands before the other.
+// merge joins two trees. All numbers of the first are smaller than those of the second.
 func merge(before, after *entry) *entry {
 	switch {
 	case before == nil:

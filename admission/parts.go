@@ -2,19 +2,20 @@ package admission
 
 import "math"
 
-// A claim is what one node has, and what it could use.
+// A claim is one node's claim to places.
 type claim struct {
-	wants float64
-	used  int
-	part  int
-	left  float64 // of its part, when that is rounded down
+	wants float64 // places that it could use
+	used  int     // places that it uses now
+	part  int     // places that it gets, see divide
+	left  float64 // the fraction of a place that was rounded off its part
 }
 
-// divide shares places among nodes by what they could use, at least one each. All nodes that know the same get the same
-// result, so that the parts together are the places, unless there are more nodes than places.
+// divide shares places among nodes in proportion to what they could use, at least one each. It depends on the claims
+// alone. So nodes that know the same claims come to the same result, and the parts add up to the places, unless there
+// are more nodes than places.
 //
-// What nobody wants is shared alike: a node that had nothing to do has places when somebody comes. While more is wanted
-// than there is, only the one place is kept for it.
+// Places that nobody wants are shared equally, so that a node that had nothing to do has places when somebody comes. If
+// more places are wanted than there are, such a node has one.
 func divide(places int, claims []claim) {
 	n := len(claims)
 	if n == 0 {
@@ -27,7 +28,7 @@ func divide(places int, claims []claim) {
 	}
 	unwanted := max(0, float64(places)-total) / float64(n)
 	weight := func(c *claim) float64 { return c.wants + unwanted }
-	// Those who would get less than one get one, and the others share the rest.
+	// Nodes that would get less than one place get one, and the others share the rest.
 	places, total = max(places, n), total+unwanted*float64(n)
 	rest, floored := float64(places), 0
 	for again := true; again; {
@@ -52,7 +53,7 @@ func divide(places int, claims []claim) {
 			given += c.part
 		}
 	}
-	// Places are whole. Those who lost most by that get what is left.
+	// The places that were rounded off go to the nodes that lost most by it.
 	for ; given < places; given++ {
 		most := &claims[0]
 		for i := range claims {
@@ -65,8 +66,9 @@ func divide(places int, claims []claim) {
 	}
 }
 
-// grant is how many places a node may have now: its part, less its share of what others still use beyond theirs. They
-// let nobody in until that is done with, and all nodes together keep within the places.
+// grant is how many places the node own may use now. Nodes that use more than their part let nobody in until they are
+// within it. Until then the nodes that have room leave as many places free, each in proportion to its room. So all
+// nodes together use no more than the places.
 func grant(own int, claims []claim) int {
 	over, headroom := 0, 0
 	for i := range claims {

@@ -8,32 +8,33 @@ import (
 )
 
 const (
-	// leastStall and mostStall bound for how long a client may be too slow: eight times as long as requests take.
+	// A client may be too slow for eight times as long as requests take. These are the bounds of that time.
 	leastStall, mostStall = int64(5 * time.Second), int64(30 * time.Second)
-	// ahead is for how long what a client has moved quickly may last: players take more than they need, and pause.
+	// ahead is how much time a client that moves bytes quickly may save up, since players fetch more than they need and
+	// then pause.
 	ahead     = int64(2 * time.Minute)
-	lookAgain = int64(time.Second)
+	lookAgain = int64(time.Second) // how often evict looks at the places
 )
 
-// A place is one at the upstream that somebody has.
+// A place is a place at the upstream that a request has.
 type place struct {
 	round  round
-	line   *line // of its client
-	since  int64
-	holder weir.Holder // nil where nobody can be asked; those are not in the list
-	moved  int64       // bytes, when it was last looked at
-	lasts  int64       // until when they last at the slowest speed; while it does not wait for its client, that is free
-	busy   int64       // and without that
-	lost   bool
-	own    bool // it is part of no waiter, and may be used again
-	listed queue.Node[place]
+	line   *line             // of its client
+	since  int64             // when it was taken
+	holder weir.Holder       // says how the request gets on; nil if nobody can say that
+	moved  int64             // bytes that the request had moved when evict last looked
+	lasts  int64             // the client is fast enough until then. Time that the service takes is free
+	busy   int64             // the same, but no time is free: until then the moved bytes last at the slowest speed
+	lost   bool              // it was taken from the client
+	own    bool              // it is not part of a waiter, so it goes to spare when it is given back
+	listed queue.Node[place] // in places.all, if it has a holder
 }
 
-// places are those who have a place and can be asked how they get on.
+// places are all places that have a holder, and memory for new ones.
 type places struct {
 	all    queue.Listed[place]
-	looked int64    // when they were last looked at
-	spare  []*place // to be used again; as many as there were at once
+	looked int64    // when evict last looked at them
+	spare  []*place // to be used again; at most as many as there were at once
 }
 
 // get returns a place for a request that is let in at once, so that nothing is allocated for it.
@@ -46,7 +47,7 @@ func (s *places) get() *place {
 	return &place{own: true}
 }
 
-// begin takes a place for a client.
+// begin makes p a place of a client.
 func (l *Lanes) begin(p *place, who client, in round, holder weir.Holder, at int64) {
 	*p = place{round: in, line: l.turns[in].line(who), since: at, lasts: at, busy: at, own: p.own}
 	l.turns[in].place(p.line, 1)
@@ -74,7 +75,7 @@ func (l *Lanes) end(p *place) {
 	}
 }
 
-// stall is how long a client may be too slow: long for this upstream.
+// stall is for how long a client may be too slow before it loses its place.
 func (l *Lanes) stall() int64 {
 	return min(max(leastStall, int64(8*l.service.orGuess())), mostStall)
 }
@@ -88,14 +89,14 @@ func (l *Lanes) fair() int {
 	return max(1, l.capacity()/max(1, n))
 }
 
-// evict takes their places from clients that are too slow, while somebody waits. A client that has more than its fair
-// part of the places also loses those that wait for it, however fast it is, and those at which nothing happens. For
-// nothing else the service may take its time.
+// evict takes places from clients that are too slow, while somebody waits. A client that has more than its fair part of
+// the places also loses those that have waited for it for stall, however fast it is, and those at which too little was
+// moved for mostStall. A client with its fair part may have requests for which the service takes any time.
 func (l *Lanes) evict(at int64) {
 	if l.waiting() == 0 || l.places.all.First() == nil || at-l.places.looked < lookAgain {
 		return
 	}
-	again := at-l.places.looked <= 2*lookAgain // else nobody has waited, and all of them begin now
+	again := at-l.places.looked <= 2*lookAgain // otherwise nobody waited until now, and the time of all begins now
 	l.places.looked = at
 	stall, fair := l.stall(), l.fair()
 	for p := l.places.all.First(); p != nil; p = p.listed.Next() {
@@ -121,6 +122,7 @@ func (l *Lanes) evict(at int64) {
 	}
 }
 
+// evictDue is when evict has to look next.
 func (l *Lanes) evictDue() int64 {
 	if l.waiting() == 0 || l.places.all.First() == nil {
 		return never

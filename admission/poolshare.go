@@ -6,21 +6,21 @@ import (
 )
 
 const (
-	// mostOwed bounds, in seconds of its share, what the general pool can be owed; mostOwing, in seconds of a place,
-	// what it can owe. Requests that take longer than that are rare.
+	// mostOwed bounds what the pool can be owed: its share for that long. mostOwing bounds what the pool can owe: each
+	// of its places for that long. Few requests take longer.
 	mostOwed, mostOwing = 30 * time.Second, time.Minute
-	// forgive is the half-life of what is owed while nobody competes.
+	// forgive is the half-life of owed while the lanes do not compete.
 	forgive = 5 * time.Second
 )
 
-// A poolShare is what the general pool is owed, in nanoseconds of a place at the upstream. While those with a stamp
-// wait, the pool earns its share of the capacity and pays for the places that it has. So it gets its share in time,
-// whether its requests are slow or quick: of a single place it has every tenth second, not every tenth request.
+// A poolShare gives the general pool its share of the capacity, in time. While requests with a stamp wait, the pool
+// earns its share and pays for the places that it has. So slow requests do not give it more than quick ones: of a
+// capacity of one, a share of 10% has every tenth second, not every tenth request.
 type poolShare struct {
-	part   float64 // of the capacity
-	earns  float64 // places: the share of the capacity
-	places int     // how many it may have at once while others wait, so that a sudden flood cannot take them all
-	owed   float64
+	part   float64 // the share of the capacity, from 0 to 1
+	earns  float64 // the same in places
+	places int     // how many the pool may have at once while stamps wait, so that a sudden flood cannot take all
+	owed   float64 // place-nanoseconds that the pool has earned and not used; below zero it owes them
 }
 
 func (g *poolShare) size(part float64, capacity int) {
@@ -30,7 +30,8 @@ func (g *poolShare) size(part float64, capacity int) {
 	g.places = max(1, int(math.Ceil(g.earns-1e-9)))
 }
 
-// pass accounts for a stretch of time in which the pool had so many places and so many of it were waiting.
+// pass accounts for a stretch of time d. In it the pool had used places, and waiting requests of it waited. paying says
+// whether requests with a stamp waited.
 func (g *poolShare) pass(d time.Duration, paying bool, used, waiting int) {
 	if !paying || used+waiting == 0 {
 		if g.owed != 0 {
@@ -41,7 +42,7 @@ func (g *poolShare) pass(d time.Duration, paying bool, used, waiting int) {
 		}
 		return
 	}
-	// Places that it took while nobody else wanted them are not held against it.
+	// It does not pay for places that it took while nobody else wanted them.
 	change := (g.earns - float64(min(used, g.places))) * float64(d)
 	if waiting == 0 && change > 0 { // it has all it wants
 		change = min(change, max(0, -g.owed))

@@ -14,7 +14,7 @@ const (
 	lanes
 )
 
-// A round is one in which clients take turns. The pool has two, which take turns themselves.
+// A round is a line of clients who take turns. The pool has two rounds, which alternate.
 type round uint8
 
 const (
@@ -31,17 +31,17 @@ func (r round) lane() lane {
 	return pool
 }
 
-// A waiter is an event that is held.
+// A waiter is a request that waits in a lane.
 type waiter struct {
 	request
-	cheap  bool   // it is worth half of today's price at most, and waits for all that are worth more
-	seq    uint64 // among equals, the first to come
-	since  int64  // when it began to wait
-	turn   *weir.Turn
-	place  place              // that it has, once it has been let in
-	age    queue.Node[waiter] // in the order in which the waiters came
-	least  int                // in the order of work
-	line   *line              // of its client; nil where it does not wait any more
-	person *person
-	spot   queue.Node[waiter] // and its position there
+	cheap  bool               // its stamp is worth at most half of the price, so it waits for all that are worth more
+	seq    uint64             // the order in which waiters came
+	since  int64              // when it began to wait
+	turn   *weir.Turn         // ends the wait
+	place  place              // the place that it gets
+	age    queue.Node[waiter] // in the list of all waiters by age
+	least  int                // index in the heap of waiters by work
+	line   *line              // of its client; nil when it does not wait any more
+	person *person            // of its line
+	spot   queue.Node[waiter] // in the list of the person's waiters
 }

@@ -151,7 +151,7 @@ func (l *Lanes) snapshot(now time.Time) [][]byte {
 		out.end()
 	}
 	visitors(f.Self, &r.visits)
-	for _, p := range f.peers {
+	for _, p := range f.nodes {
 		visitors(p.Node, &p.visits)
 	}
 	last := f.told
@@ -195,7 +195,7 @@ func (l *Lanes) hearReport(from farm.Node, body []byte, at int64, now time.Time)
 	if err != nil {
 		return err
 	}
-	p := l.peer(from)
+	p := l.otherNode(from)
 	p.whole = p.whole || r.whole
 	if !p.heard || r.turn >= p.turn {
 		p.heard, p.report = true, r
@@ -255,7 +255,7 @@ func (l *Lanes) hearVisits(body []byte, at int64) error {
 	if err != nil || where == l.farm.Self {
 		return err
 	}
-	peer, r := l.peer(where), &l.room
+	node, r := l.otherNode(where), &l.room
 	r.forget(at, int64(Stay)+l.patience(at)) // also where nobody shows a ticket
 	for ; len(body) > 0; body = body[visitBytes:] {
 		number, v := parseVisit(body)
@@ -263,18 +263,18 @@ func (l *Lanes) hearVisits(body []byte, at int64) error {
 		if number == 0 || v.until+l.patience(at) <= at {
 			continue
 		}
-		old, in, known := peer.visits.find(number)
+		old, in, known := node.visits.find(number)
 		if known && v.turn <= old.turn {
 			continue
 		}
-		if !known && len(peer.visits[0]) >= r.most {
+		if !known && len(node.visits[0]) >= r.most {
 			return errVisitBound
 		}
 		if _, _, let := r.total(number); !let {
 			r.arrived.add(at, 1)
 		}
 		r.used.add(at, max(0, v.uses-old.uses))
-		peer.visits[in][number] = v
+		node.visits[in][number] = v
 		if p := r.entries[number]; p != nil {
 			l.takeOut(p)
 		}

@@ -140,12 +140,12 @@ func TestSharedBounds(t *testing.T) {
 	if s := r.stats(); s.Visitors > 1 {
 		t.Errorf("%d are remembered", s.Visitors)
 	}
-	for n := range uint64(maxPeers + 1) {
+	for n := range uint64(maxNodes + 1) {
 		if err := used(farm.Node{Name: fmt.Sprint("n", n), Boot: n}, 1000+n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := len(r.l.farm.peers); got != maxPeers || r.l.farm.peers[other] == nil {
+	if got := len(r.l.farm.nodes); got != maxNodes || r.l.farm.nodes[other] == nil {
 		t.Errorf("%d runs of nodes are remembered", got)
 	}
 
@@ -336,7 +336,7 @@ func FuzzShared(f *testing.F) {
 		}
 		s.Members(nil, 2, 0, r.now)
 		st := r.stats()
-		if st.Here < 1 || st.Here > 10 || len(r.l.room.entries) > 5 || len(r.l.farm.peers) > 1 ||
+		if st.Here < 1 || st.Here > 10 || len(r.l.room.entries) > 5 || len(r.l.farm.nodes) > 1 ||
 			math.IsNaN(float64(st.Load)) || st.Load < 0 {
 			t.Errorf("%+v", st)
 		}

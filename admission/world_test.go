@@ -20,7 +20,7 @@ var begin = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 type world struct {
 	t       testing.TB
 	lanes   *Lanes
-	till    *stamp.Throttle // nil: capacity alone
+	taker   *stamp.Throttle // nil: capacity alone
 	takes   time.Duration
 	places  int
 	rng     *rand.Rand
@@ -74,7 +74,7 @@ func newWorld(t testing.TB, lanes Options, stamps *stamp.Options, takes time.Dur
 		t.Fatal(err)
 	}
 	if stamps != nil {
-		if w.till, err = stamp.NewThrottle(*stamps, begin, nil); err != nil {
+		if w.taker, err = stamp.NewThrottle(*stamps, begin, nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,10 +95,10 @@ func (w *world) look() {
 
 // work is what is asked for a stamp now.
 func (w *world) work() stamp.Work {
-	if w.till == nil {
+	if w.taker == nil {
 		return 0
 	}
-	return w.till.Observe(w.load(), w.now)
+	return w.taker.Observe(w.load(), w.now)
 }
 
 func (w *world) load() weir.Load {
@@ -124,8 +124,8 @@ func (w *world) come(v *visitor) {
 	ev.Purse = v.purse
 	ev.Pool = taker{w, v, &ev}
 	var a weir.Answer
-	if w.till != nil {
-		if err := w.till.Judge(context.Background(), &ev, &a); err != nil {
+	if w.taker != nil {
+		if err := w.taker.Judge(context.Background(), &ev, &a); err != nil {
 			w.t.Fatal(err)
 		}
 	}
@@ -148,8 +148,8 @@ type taker struct {
 }
 
 func (t taker) Take() bool {
-	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.till.Terms().Covers, AtOnce: t.v.page,
-		Always: t.w.till.Terms().Always}, t.w.now)
+	_, ok := t.w.lanes.Take(t.ev, Taking{Covers: t.w.taker.Terms().Covers, AtOnce: t.v.page,
+		Always: t.w.taker.Terms().Always}, t.w.now)
 	return ok
 }
 

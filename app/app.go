@@ -79,7 +79,7 @@ type App struct {
 	pace     *pacer.Pace
 	failures *failures
 	bans     *bans
-	settings *settings.Book
+	settings *settings.Settings
 	settling sync.Mutex // one applySettings at a time
 	// While all throttles are in shadow: what each had before, by name. Else nil. Under settling.
 	shadows map[string]bool

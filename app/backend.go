@@ -203,8 +203,8 @@ func (b backend) Why(q console.Question) (console.Explanation, error) {
 		b.look(b.current.Load())
 		share, delay := at.Load(ev.Time)
 		ev.Load = weir.Load{Of: at.of, Share: share, Delay: delay}
-		if till := chain.Till(); till != nil {
-			ev.Pool = asProgram{at.Lanes, &ev, till.Terms().Always}
+		if taker := chain.StampTaker(); taker != nil {
+			ev.Pool = asProgram{at.Lanes, &ev, taker.Terms().Always}
 		}
 	}
 	e := explanation(gt.explain(&ev, chain))

@@ -58,7 +58,7 @@ type member struct {
 	moved   atomic.Bool   // nodes came or went, and the rooms have not been told
 
 	mu     sync.Mutex
-	tills  map[string]till         // by the throttle's name
+	takers map[string]taker        // by the throttle's name
 	quotas map[string]commonQuota  // by the throttle's name
 	rooms  map[string]*sharedLanes // by topic
 	seats  [2]int                  // as they were told: among how many, and which
@@ -75,8 +75,8 @@ type member struct {
 	changes []farm.Member // nodes that came or went, of which the quotas are to be told
 }
 
-// A till is a throttle that takes stamps for the whole farm.
-type till struct {
+// A stamp taker is a throttle that takes stamps for the whole farm.
+type taker struct {
 	*stamp.Throttle
 	leave func()
 }
@@ -98,7 +98,7 @@ func (a *App) joinFarm(g *generation) (err error) {
 	now := a.opts.Clock.Now()
 	node := farm.Node{Name: o.Node, Boot: uint64(now.UnixMicro())}
 	log := a.opts.Log.With("farm", o.Node)
-	m := &member{app: a, pace: &pacer.Pace{Clock: a.opts.Clock}, tills: map[string]till{},
+	m := &member{app: a, pace: &pacer.Pace{Clock: a.opts.Clock}, takers: map[string]taker{},
 		quotas: map[string]commonQuota{}, rooms: map[string]*sharedLanes{}, met: make(chan struct{}),
 		began: now}
 	if m.engine, err = a.openEngine(o, log, m.engineChanged); err != nil {
@@ -189,9 +189,9 @@ func (m *member) leave(ctx context.Context) error {
 		return nil
 	}
 	m.left = true
-	for name, t := range m.tills {
+	for name, t := range m.takers {
 		t.leave()
-		delete(m.tills, name)
+		delete(m.takers, name)
 	}
 	for _, q := range m.quotas {
 		q.leave()
@@ -227,22 +227,22 @@ func (m *member) takeStamps(g *generation) error {
 	if m.left {
 		return nil
 	}
-	for name, old := range m.tills {
+	for name, old := range m.takers {
 		if t := g.throttle(name); t == nil || t.stamps() != old.Throttle {
 			old.leave()
-			delete(m.tills, name)
+			delete(m.takers, name)
 		}
 	}
 	for _, t := range g.throttles {
 		s := t.stamps()
-		if s == nil || m.tills[t.name].Throttle != nil {
+		if s == nil || m.takers[t.name].Throttle != nil {
 			continue
 		}
 		leave, err := m.app.joinStamps(m.Farm, m.Self().Tag(), t.name, s)
 		if err != nil {
 			return err
 		}
-		m.tills[t.name] = till{s, leave}
+		m.takers[t.name] = taker{s, leave}
 	}
 	return nil
 }
@@ -395,8 +395,8 @@ type order struct {
 	Shadow *console.Shadow `json:"shadow,omitempty"`
 	Node   string          `json:"node,omitempty"`
 	By     string          `json:"by"`
-	// Settings are what the order has set for the whole farm, as the book tells it. A node that does not know them does
-	// what the rest of the order says.
+	// Settings are what the order has set for the whole farm, as settings.Settings.Tell writes it. A node that does not
+	// know them does what the rest of the order says.
 	Settings json.RawMessage `json:"settings,omitempty"`
 }
 

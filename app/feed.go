@@ -19,7 +19,7 @@ import (
 	"weir/throttle/ban"
 )
 
-// A kernelList is the ban list of a network interface, in the kernel.
+// A kernelList is what a network interface bans in the kernel.
 type kernelList interface {
 	Ban(p netip.Prefix, until time.Time) error
 	Unban(p netip.Prefix) error
@@ -70,7 +70,7 @@ func (n networks) overlap(p netip.Prefix) bool {
 	return next > 0 && n[next-1].Overlaps(p) || next < len(n) && n[next].Overlaps(p)
 }
 
-// A feed keeps the ban list of a network interface as the block list is: whoever is banned by address is dropped in
+// A feed makes a network interface ban what is on the block list: whoever is banned by address is dropped in
 // the kernel, until the ban is over. It works in the background, as the kernel may be slow. A nil feed does
 // nothing.
 //

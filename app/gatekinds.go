@@ -79,7 +79,7 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 		p.Gate, p.seen, p.state, p.label = p.old.Gate, p.old.seen, p.old.state, p.old.label
 		return p
 	}
-	p.seen.Edge.Gate = p.listen
+	p.seen.GateFigures.Gate = p.listen
 	p.label = c.freeLabel(kind, p.listen)
 	switch kind {
 	case "http":
@@ -113,11 +113,11 @@ func (c *change) chains(p *gatePlan, o skeleton.Options, last ...*policy.Link) (
 		var err error
 		switch l.Judges {
 		case skeleton.Messages:
-			all[l.Key], err = c.mailChain(&p.seen.Edge, l.Key, l.Names)
+			all[l.Key], err = c.mailChain(&p.seen.GateFigures, l.Key, l.Names)
 		case skeleton.Requests:
-			all[l.Key], err = c.chain(&p.seen.Edge, l.Key, l.Names, last...)
+			all[l.Key], err = c.chain(&p.seen.GateFigures, l.Key, l.Names, last...)
 		default:
-			all[l.Key], err = c.chain(&p.seen.Edge, l.Key, l.Names)
+			all[l.Key], err = c.chain(&p.seen.GateFigures, l.Key, l.Names)
 		}
 		if err != nil {
 			return nil, err

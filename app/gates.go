@@ -40,8 +40,8 @@ type gate struct {
 
 	// Gates for mail only.
 	post   *spool.Gate
-	each   *policy.Chain // judges every recipient
-	stamps *mailTill     // nil where none are taken
+	each   *policy.Chain   // judges every recipient
+	stamps *mailStampTaker // nil where none are taken
 
 	// state is what only gates of this kind have, and keep from one generation to the next. If it has a method
 	// retire(), that is called when the gate is gone.

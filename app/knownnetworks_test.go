@@ -71,10 +71,10 @@ func lobbies(t *testing.T) map[string]*lobby {
 		l.at, l.makes = l.atGate, func(name string) { l.user(name) }
 		return l
 	}
-	desk := gate("", password)
-	desk.at, desk.in, desk.wrong, desk.late = desk.atConsole, 303, 403, 429
-	desk.makes = func(name string) {
-		if _, err := desk.control.AddOperator(t.Context(),
+	site := gate("", password)
+	site.at, site.in, site.wrong, site.late = site.atConsole, 303, 403, 429
+	site.makes = func(name string) {
+		if _, err := site.control.AddOperator(t.Context(),
 			console.NewOperator{Name: name, Role: access.View, Password: password}); err != nil {
 			t.Fatal(err)
 		}
@@ -89,7 +89,7 @@ func lobbies(t *testing.T) map[string]*lobby {
 		return code
 	}
 	hop := gate("auth: next_hop\n  realm: example.org", "next hop knows")
-	return map[string]*lobby{"gate": gate("", password), "gate, by the next hop": hop, "console": desk, "page": page}
+	return map[string]*lobby{"gate": gate("", password), "gate, by the next hop": hop, "console": site, "page": page}
 }
 
 // again stops weir and starts it with the same folder.

@@ -27,20 +27,23 @@ import (
 // A post is the mail side of an App: the spool, which is open from Start to Stop, and what gates share.
 type post struct {
 	*spool.Spool            // nil before Start
-	door         login.Door // for users, at all gates and on the pages; its store is there from Start on
+	door         login.Door // lets users in at all gates and on the pages; its store is set by Start
 	seen         *mailObserver
 	signer       *notice.Signer // of tickets in notices
 	host         string         // of this machine
-	tickets      weir.Throttle  // wrong passwords of each user, on the pages of links
-	pages        weir.Throttle  // wrong passwords of each user, on the page for log-ins
-	accounts     weir.Throttle  // wrong passwords of each user, at all gates and on the page for log-ins
-	entries      weir.Throttle  // wrong passwords of everybody, on the page for log-ins
-	networks     weir.Throttle  // the same of each network, where it is known
-	sessions     weir.Throttle  // sessions of each user, on the pages
+
+	// Limits on wrong passwords.
+	tickets  weir.Throttle // of each user, on the pages that links in notices lead to
+	pages    weir.Throttle // of each user, on the login page
+	accounts weir.Throttle // of each user, at all gates and on the login page together
+	entries  weir.Throttle // of all users together, on the login page
+	networks weir.Throttle // of each network from which requests to the login page come
+
+	sessions weir.Throttle // limits the sessions of each user on the pages
 
 	once  sync.Once
-	cease context.CancelFunc // nil until something is due
-	over  sync.WaitGroup
+	cease context.CancelFunc // ends Run; nil before goOn
+	over  sync.WaitGroup     // of Run
 }
 
 func newPost(a *App) (*post, error) {
@@ -58,12 +61,12 @@ func newPost(a *App) (*post, error) {
 		}
 		*throttle = q
 	}
-	p.door.Desk = login.New(login.Options{Clock: a.opts.Clock, HashMemory: a.opts.HashMemory})
+	p.door.Verifier = login.New(login.Options{Clock: a.opts.Clock, HashMemory: a.opts.HashMemory})
 	p.door.Failed = a.notNoted
 	return p, nil
 }
 
-// notNoted counts a network of a login that could not be noted.
+// notNoted counts, or logs, that the network of a login could not be noted.
 func (a *App) notNoted(err error) {
 	if errors.Is(err, store.ErrCrowded) {
 		a.metrics.BoundReached(boundLogIns)
@@ -107,7 +110,7 @@ func (a *App) startPost(ctx context.Context, k *kept, g *generation) error {
 	return nil
 }
 
-// goOn starts doing what is due. A weir without mail never needs it.
+// goOn lets the spool do what is due, from now on. It is called when there is mail, or a gate for mail.
 func (p *post) goOn() {
 	p.once.Do(func() {
 		run, cancel := context.WithCancel(context.Background())
@@ -193,8 +196,8 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	return &g, nil
 }
 
-// deliverBy lets the spool deliver by the gates of the next generation, and closes what the old ones delivered by when
-// nothing is under way by it any more.
+// deliverBy lets the spool deliver by the gates of the next generation. The clients of the old ones are closed when
+// their last delivery is over.
 func (c *change) deliverBy() error {
 	if !c.live {
 		return nil
@@ -215,7 +218,7 @@ func (c *change) deliverBy() error {
 	return nil
 }
 
-// closeCarriers closes what mail was delivered by.
+// closeCarriers closes the clients that mail was delivered by, each when its last delivery is over.
 func (g *generation) closeCarriers(ctx context.Context) {
 	for _, gt := range g.gates {
 		if gt.post != nil {
@@ -224,8 +227,8 @@ func (g *generation) closeCarriers(ctx context.Context) {
 	}
 }
 
-// outgoing stands for a mail throttle in the list of throttles, where it is switched and counted. It judges nothing
-// there: whether a mail goes on is decided in the transaction that keeps it, by the spool.
+// outgoing stands for a mail throttle in the list of throttles, so that it has counters and can be switched to shadow.
+// It decides nothing. The spool does, in the transaction in which it stores a message.
 type outgoing struct{}
 
 var _ weir.Throttle = outgoing{}
@@ -234,7 +237,7 @@ func (outgoing) Judge(context.Context, *weir.Event, *weir.Answer) error { return
 func (outgoing) Settle(weir.Hold, weir.Outcome)                         {}
 func (outgoing) Peek(*weir.Event, *weir.Answer)                         {}
 
-// mailRules are a mail throttle's options as the spool wants them.
+// mailRules are the options of a mail throttle, with defaults, for the spool.
 func mailRules(o outbreak.Options) *outbreak.Options { o = o.WithDefaults(); return &o }
 
 // mailCounts are the counters of the mail throttle that a gate is judged by, or nil.

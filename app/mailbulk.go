@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-// spoolFilter is a filter as the spool knows it.
+// spoolFilter turns a filter of the console into one of the spool.
 func (d mailOps) spoolFilter(ctx context.Context, f console.MailFilter) spool.Filter {
 	now := d.now()
 	if f.User != "" {
@@ -29,13 +29,13 @@ func (d mailOps) Find(ctx context.Context, f console.MailFilter, after store.Mai
 func (d mailOps) Bulk(ctx context.Context, by string, f console.MailFilter, o console.BulkOrder) (console.BulkResult,
 	error,
 ) {
-	// Who leaves does not break off a part; the next one is not begun.
+	// A part is finished even if the client that asked for it has left.
 	r, err := d.post.Bulk(context.WithoutCancel(ctx), d.now(), by, spool.Bulk{Filter: d.spoolFilter(ctx, f),
 		Act: spool.Act(o.Act), After: o.After, UpTo: o.UpTo, Dry: o.Dry})
 	return console.BulkResult(r), err
 }
 
-// Track returns what waits, and attempts to deliver, of a message or to an address.
+// Track returns the messages that wait and the attempts to deliver, for the id of a message or for a recipient.
 func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (found []store.Queued,
 	steps []console.MailStep, err error,
 ) {
@@ -51,7 +51,7 @@ func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (fo
 		return nil, nil, err
 	}
 	trail := d.post.Trail(q.ID, q.Recipient, limit)
-	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // it may be how another server calls it
+	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // perhaps the id is that of another server
 		trail = d.post.Trail(0, q.ID.String(), limit)
 	}
 	for _, s := range trail {

@@ -20,7 +20,7 @@ import (
 	limits "weir/throttle/outbreak"
 )
 
-// A mailOps is the mail side as operators work it.
+// mailOps is what operators can do with mail.
 type mailOps struct{ *App }
 
 var _ console.Mail = mailOps{}
@@ -42,7 +42,7 @@ func (d mailOps) Queue(ctx context.Context, q store.MessageQuery, limit int) ([]
 	return d.post.Queue(ctx, q, limit)
 }
 
-// maxShown is how much of a message is read to show it: a text may stand behind a picture.
+// maxShown is how much of a message is read to find the text to show: the text may come after a large picture.
 const maxShown = 4 << 20
 
 func (d mailOps) ShowMail(ctx context.Context, id store.MailID) (q store.Queued, header, text string, err error) {
@@ -83,7 +83,7 @@ func (d mailOps) order(ctx context.Context, by string, o console.MailOrder,
 		r.Recipients, err = ofUser(ctx, d.now(), by, o.User, spool.Selection{All: true})
 		return r, err
 	}
-	for _, id := range o.Mails { // one by one, to be able to say which were not there
+	for _, id := range o.Mails { // one by one, to find out which of them do not exist
 		n, err := mails(ctx, d.now(), by, []store.MailID{id})
 		if err != nil {
 			return r, err
@@ -102,7 +102,7 @@ func note(r *console.MailResult, id store.MailID, recipients int) {
 	r.Recipients += recipients
 }
 
-// count is how many mails of a user wait, up to a bound.
+// count is how many messages of a user wait. It looks at the first MaxMailPage of them.
 func (d mailOps) count(ctx context.Context, user string) (int, error) {
 	list, err := d.post.Queue(ctx, store.MessageQuery{User: user}, console.MaxMailPage)
 	n := 0
@@ -146,7 +146,7 @@ func (d mailOps) Users(ctx context.Context, q console.UserQuery) (p console.User
 	for _, name := range names {
 		u, err := d.User(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // removed meanwhile
+			continue // the user was removed in the meantime
 		}
 		if err != nil {
 			return p, err
@@ -214,7 +214,7 @@ func (d mailOps) AddUser(ctx context.Context, by string, n console.NewUser) (con
 	return d.User(ctx, name)
 }
 
-// hashed makes of a password what is stored; of none, none.
+// hashed returns what is stored for a password; "" for none.
 func (d mailOps) hashed(password string) (string, error) {
 	if password == "" {
 		return "", nil
@@ -222,7 +222,7 @@ func (d mailOps) hashed(password string) (string, error) {
 	if err := login.Check(password); err != nil {
 		return "", console.Invalid(strings.TrimPrefix(err.Error(), "login: "))
 	}
-	return d.post.door.Desk.Hash(password)
+	return d.post.door.Verifier.Hash(password)
 }
 
 func (d mailOps) checkContact(contact string) error {
@@ -256,7 +256,7 @@ func isAddress(text string) bool {
 	return err == nil && a.Address == text
 }
 
-// setLimits gives a user own limits, by name; an empty value takes a limit back.
+// setLimits sets the user's own limits, by name. An empty value removes a limit.
 func setLimits(u *store.User, given map[string]string) error {
 	l, err := limits.ParseLimits(u.Limits)
 	if err != nil {
@@ -323,7 +323,7 @@ func (d mailOps) SetUser(ctx context.Context, by string, c console.UserChange) (
 	return d.User(ctx, c.Name)
 }
 
-// checked says what is wrong with limits, and changes nothing.
+// checked returns what is wrong with limits. It changes nothing.
 func (d mailOps) checked(u *store.User, given map[string]string) (console.UserView, error) {
 	never, _ := d.current.Load().cfg.NeverSends(u.Name)
 	return console.UserView{User: *u, Never: never}, setLimits(u, given)
@@ -378,7 +378,7 @@ func (d mailOps) ResumeUser(ctx context.Context, by, name string, slow bool) (co
 	return d.User(ctx, name)
 }
 
-// mailStatus is the mail side at a glance, or nil where there is none.
+// mailStatus sums up what the spool has and does; nil if there is no mail.
 func (b backend) mailStatus() *console.MailStatus {
 	if b.Mail() == nil {
 		return nil

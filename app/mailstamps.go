@@ -16,27 +16,27 @@ import (
 // mailKeyword begins the line in the answer to EHLO that has the parameters of stamps.
 const mailKeyword = "X-WEIR-STAMP"
 
-// A mailTill takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
-type mailTill struct {
-	*stamp.MailDesk
+// A mailStampTaker takes the stamps of a gate for mail, for as long as the gate lives. The spool keeps what is spent.
+type mailStampTaker struct {
+	*stamp.MailIssuer
 	app  *App
 	opts stamp.MailOptions
 }
 
-var _ smtpgate.Stamps = (*mailTill)(nil)
+var _ smtpgate.Stamps = (*mailStampTaker)(nil)
 
-// mailStamps keeps the till of a gate, or makes one.
-func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailTill, error) {
+// mailStamps keeps the stamp taker of a gate, or makes one.
+func (c *change) mailStamps(s smtpgate.Stamping, old *gate) (*mailStampTaker, error) {
 	o, err := config.MailStamps(s)
 	if err != nil {
 		return nil, err
 	}
-	d := &mailTill{app: c.app, opts: o}
+	d := &mailStampTaker{app: c.app, opts: o}
 	if old == nil || old.stamps == nil {
-		d.MailDesk, err = stamp.NewMailDesk(o, c.app.mailKeys(c.next.cfg), nil)
+		d.MailIssuer, err = stamp.NewMailIssuer(o, c.app.mailKeys(c.next.cfg), nil)
 		return d, err
 	}
-	d.MailDesk = old.stamps.MailDesk
+	d.MailIssuer = old.stamps.MailIssuer
 	c.commit = append(c.commit, func() {
 		keys := c.app.mailKeys(c.next.cfg)
 		if err := d.Configure(o, keys, c.app.opts.Clock.Now()); err != nil { // it was checked
@@ -51,7 +51,7 @@ func (a *App) mailKeys(c *config.Config) *stamp.Keyring {
 	return stamp.NewKeyring(time.Hour, a.signers(c, "stamps of mail")...)
 }
 
-// keepMailKeys gives the tills of a generation the keys of the secret that Start has read.
+// keepMailKeys gives the stamp takers of a generation the keys of the secret that Start has read.
 func (a *App) keepMailKeys(g *generation) error {
 	keys := a.mailKeys(g.cfg)
 	for _, gt := range g.gates {
@@ -64,7 +64,7 @@ func (a *App) keepMailKeys(g *generation) error {
 	return nil
 }
 
-func (d *mailTill) Announce(now time.Time, load weir.Share) string {
+func (d *mailStampTaker) Announce(now time.Time, load weir.Share) string {
 	d.Observe(now, load)
 	text, err := d.Params(now).MarshalJSON()
 	if err != nil {
@@ -73,11 +73,11 @@ func (d *mailTill) Announce(now time.Time, load weir.Share) string {
 	return mailKeyword + " " + string(text)
 }
 
-func (d *mailTill) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
+func (d *mailStampTaker) Digest() smtpgate.Digest { return stamp.NewBodyDigest() }
 
 // Verify looks for a stamp for each recipient. One that was made for another body, or has been used, is worth nothing,
 // but no forgery: servers on the way change bodies, and clients send again what they got no answer for.
-func (d *mailTill) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+func (d *mailStampTaker) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
 	recipients []string) (good []spool.Stamp, forged bool) {
 	d.Observe(now, load)
 	spent := func(ctx context.Context, n stamp.Nonce) (bool, error) {
@@ -85,7 +85,7 @@ func (d *mailTill) Verify(ctx context.Context, now time.Time, load weir.Share, s
 		// who cannot look now takes it for good: the transaction finds out, or fails and is tried again
 		return spent && err == nil, nil
 	}
-	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients, spent)
+	receipts, errs := d.LookEach(ctx, now, stamps, stamp.MailBinding{Message: bodyID}, recipients, spent)
 	for i, err := range errs {
 		var k spool.Stamp
 		if err == nil {

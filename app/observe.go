@@ -19,7 +19,7 @@ import (
 
 // traffic is what goes on at a gate, for the console. It stays when the gate is reloaded.
 type traffic struct {
-	policy.Edge
+	policy.GateFigures
 	inFlight atomic.Int64  // requests, connections, sessions or holds
 	waiting  atomic.Int64  // of them, those that are held back
 	delayed  atomic.Uint64 // those that began to wait

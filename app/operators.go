@@ -35,24 +35,24 @@ func (a *App) admitOperators(ctx context.Context, k *kept, g *generation) error 
 			_ = os.Remove(filepath.Join(g.cfg.Data, passwordFile))
 		}
 	}
-	desk, err := access.New(access.Options{Store: k.store.Access(), Clock: a.opts.Clock,
+	operators, err := access.New(access.Options{Store: k.store.Access(), Clock: a.opts.Clock,
 		HashMemory: a.opts.HashMemory, Secret: derive(a.secret, "the console"), Failed: a.notNoted,
 		Changed: known, Entered: known})
 	if err != nil {
 		return err
 	}
-	k.desk = desk
+	k.operators = operators
 	if !g.cfg.Console.Enabled() {
 		return nil
 	}
-	return a.firstOperator(ctx, desk, g.cfg.Data)
+	return a.firstOperator(ctx, operators, g.cfg.Data)
 }
 
 // firstOperator makes the first operator if there is none. Until somebody has logged in with the password, each start
 // on a terminal shows it.
-func (a *App) firstOperator(ctx context.Context, desk *access.Desk, folder string) error {
+func (a *App) firstOperator(ctx context.Context, operators *access.Operators, folder string) error {
 	path := filepath.Join(folder, passwordFile)
-	made, err := desk.MakeFirst(ctx, func(_, password string) error { return writePassword(path, password) })
+	made, err := operators.MakeFirst(ctx, func(_, password string) error { return writePassword(path, password) })
 	if err != nil {
 		return fmt.Errorf("the first operator of the console: %w", err)
 	}
@@ -82,7 +82,7 @@ func (a *App) firstOperatorNow() {
 	if k == nil {
 		return
 	}
-	if err := a.firstOperator(a.retreat, k.desk, a.coming.Data); err != nil {
+	if err := a.firstOperator(a.retreat, k.operators, a.coming.Data); err != nil {
 		a.opts.Log.Error("nobody can log in to the console yet (weir operator add makes an operator)", "err", err)
 	}
 }
@@ -101,9 +101,9 @@ func writePassword(path, password string) error {
 }
 
 // Access returns who lets operators in, or nil while the store is not open.
-func (b backend) Access() *access.Desk {
+func (b backend) Access() *access.Operators {
 	if k := b.kept.Load(); k != nil {
-		return k.desk
+		return k.operators
 	}
 	return nil
 }

@@ -28,10 +28,10 @@ func readRoom(g *generation, at bottleneck, now time.Time) reading {
 // works on that.
 func readLanes(g *generation, at bottleneck, now time.Time) (s admission.Stats, work, takes float64) {
 	s = at.Stats(now)
-	if till := g.stamps(at.chain); till != nil {
+	if taker := g.stamps(at.chain); taker != nil {
 		share, delay := at.Load(now)
-		w := till.stamps().Observe(weir.Load{Of: at.of, Share: share, Delay: delay}, now)
-		work, takes = float64(w), w.Time(till.config.Stamp.Algorithm).Seconds()
+		w := taker.stamps().Observe(weir.Load{Of: at.of, Share: share, Delay: delay}, now)
+		work, takes = float64(w), w.Time(taker.config.Stamp.Algorithm).Seconds()
 	}
 	return s, work, takes
 }

@@ -121,7 +121,7 @@ func (c *change) planRoutes(p *gatePlan, o httpgate.Options) (chains []*policy.C
 			if r.Throttles != nil {
 				path = fmt.Sprintf("routes[%d].throttles", i)
 			}
-			if to.chain, err = c.chain(&p.seen.Edge, path, own.Throttles, to.lanes.links()...); err != nil {
+			if to.chain, err = c.chain(&p.seen.GateFigures, path, own.Throttles, to.lanes.links()...); err != nil {
 				return nil, err
 			}
 			chains[i] = to.chain

@@ -112,14 +112,14 @@ func (n *mailNode) honours(g given) (wrong []error) {
 	if _, _, err := identify.ReadMark(g.mark, now, n.markSecrets()...); err != nil {
 		wrong = append(wrong, fmt.Errorf("a mark: %w", err))
 	}
-	letter := stamp.Letter{Message: "text", Recipient: "bob@example.org"}
-	s, err := stamp.MailStamp(context.Background(), g.seeds, letter, stamp.SolveOptions{})
+	binding := stamp.MailBinding{Message: "text", Recipient: "bob@example.org"}
+	s, err := stamp.MailStamp(context.Background(), g.seeds, binding, stamp.SolveOptions{})
 	if err != nil {
 		return append(wrong, err)
 	}
 	unspent := func(context.Context, stamp.Nonce) (bool, error) { return false, nil }
-	desk := n.current.Load().gates[0].stamps.MailDesk
-	_, errs := desk.LookEach(context.Background(), now, []string{s}, letter, []string{letter.Recipient}, unspent)
+	issuer := n.current.Load().gates[0].stamps.MailIssuer
+	_, errs := issuer.LookEach(context.Background(), now, []string{s}, binding, []string{binding.Recipient}, unspent)
 	if errs[0] != nil {
 		wrong = append(wrong, fmt.Errorf("a stamp of mail: %w", errs[0]))
 	}

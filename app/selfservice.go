@@ -19,7 +19,7 @@ import (
 // selfService is the mail side as mail users see it.
 type selfService struct{ *App }
 
-var _ console.Desk = selfService{}
+var _ console.SelfServiceBackend = selfService{}
 
 // understood turns what the spool says into what the pages know.
 func understood(err error) error {

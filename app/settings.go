@@ -79,7 +79,7 @@ func settingBy(by string) string {
 	return by
 }
 
-// newSettings makes the book of settings of an App.
+// newSettings makes the settings of an App.
 func (a *App) newSettings() {
 	a.settings = settings.New(a.applySettings)
 	a.pace.Start(a.settings)

@@ -22,8 +22,8 @@ type stampBus interface {
 // of a stamp.
 const maxRefunds = 64
 
-// colleagues are the other nodes of the farm, to the stamps of one throttle.
-type colleagues struct {
+// stampNodes are the other nodes of the farm, to the stamps of one throttle.
+type stampNodes struct {
 	bus   stampBus
 	self  [stamp.TagBytes]byte
 	topic string
@@ -35,7 +35,7 @@ type colleagues struct {
 	told sync.WaitGroup
 }
 
-var _ stamp.Colleagues = (*colleagues)(nil)
+var _ stamp.Nodes = (*stampNodes)(nil)
 
 // joinStamps makes the stamps of a throttle those of a farm, in which this run has a tag. leave ends that, and waits
 // for what is under way. Join before the throttle serves; in a reload, before it gets the farm's secret: until it has
@@ -43,7 +43,7 @@ var _ stamp.Colleagues = (*colleagues)(nil)
 func (a *App) joinStamps(bus stampBus, self [stamp.TagBytes]byte, name string, t *stamp.Throttle) (leave func(),
 	err error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &colleagues{bus: bus, self: self, topic: topicOf("stamps", name), ctx: ctx, tells: make(chan struct{}, maxRefunds)}
+	c := &stampNodes{bus: bus, self: self, topic: topicOf("stamps", name), ctx: ctx, tells: make(chan struct{}, maxRefunds)}
 	stop, err := bus.Answer(c.topic, func(_ farm.Node, question []byte) ([]byte, error) {
 		if answer := t.Answer(a.clock.Now(), question); answer != nil {
 			return answer, nil
@@ -78,9 +78,9 @@ func topicOf(what, name string) string {
 	return prefix + hex.EncodeToString(sum[:])
 }
 
-func (c *colleagues) Self() [stamp.TagBytes]byte { return c.self }
+func (c *stampNodes) Self() [stamp.TagBytes]byte { return c.self }
 
-func (c *colleagues) Ask(ctx context.Context, issuer [stamp.TagBytes]byte, question []byte) ([]byte, error) {
+func (c *stampNodes) Ask(ctx context.Context, issuer [stamp.TagBytes]byte, question []byte) ([]byte, error) {
 	node, ok := c.bus.Tagged(issuer)
 	if !ok {
 		return nil, farm.ErrGone
@@ -88,7 +88,7 @@ func (c *colleagues) Ask(ctx context.Context, issuer [stamp.TagBytes]byte, quest
 	return c.bus.Ask(ctx, node, c.topic, question)
 }
 
-func (c *colleagues) Tell(issuer [stamp.TagBytes]byte, question []byte) {
+func (c *stampNodes) Tell(issuer [stamp.TagBytes]byte, question []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.left {

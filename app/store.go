@@ -36,13 +36,13 @@ const (
 
 // A kept is what an App keeps in its data folder: open from Start to Stop.
 type kept struct {
-	store    *sqlite.Store
-	settings *settings.Book
-	bans     *ban.Keeper
-	counters *counters
-	health   *storeHealth
-	trial    trial        // of whether messages can be stored
-	desk     *access.Desk // of operators; made when the secret is known
+	store     *sqlite.Store
+	settings  *settings.Settings
+	bans      *ban.Keeper
+	counters  *counters
+	health    *storeHealth
+	trial     trial             // of whether messages can be stored
+	operators *access.Operators // made when the secret is known
 }
 
 // openStore opens the data folder's files and restores bans and counters.

@@ -169,7 +169,7 @@ func (c *change) shadow(old, next *throttle) {
 }
 
 // mailChain makes the chain of a list of throttles that judge mail. What the spool asks itself is left out.
-func (c *change) mailChain(at *policy.Edge, path string, names []string) (*policy.Chain, error) {
+func (c *change) mailChain(at *policy.GateFigures, path string, names []string) (*policy.Chain, error) {
 	return c.chain(at, path, slices.DeleteFunc(slices.Clone(names), func(name string) bool {
 		t := c.next.throttle(name)
 		return t != nil && t.judgesMail()
@@ -178,7 +178,7 @@ func (c *change) mailChain(at *policy.Edge, path string, names []string) (*polic
 
 // chain makes the chain of a list of throttles, which stands at a gate, and in the configuration at a path. What comes
 // last is asked after all of them.
-func (c *change) chain(at *policy.Edge, path string, names []string, last ...*policy.Link) (*policy.Chain,
+func (c *change) chain(at *policy.GateFigures, path string, names []string, last ...*policy.Link) (*policy.Chain,
 	error) {
 	links := []*policy.Link{c.app.bans.link} // who is not served is asked nothing else
 	for i, name := range names {

@@ -8,10 +8,10 @@ import (
 	"weir/throttle/quota"
 )
 
-// authOddities returns what is allowed for gates that are asked by proxies, but does less there than elsewhere: such a
+// authWarnings returns what is allowed for gates that are asked by proxies, but does less there than elsewhere: such a
 // gate hears of the beginning of a request, and never of its end.
-func (c *Config) authOddities() []*weir.FieldError {
-	var odd odds
+func (c *Config) authWarnings() []*weir.FieldError {
+	var warn warnings
 	for at, g := range c.clients() {
 		if !g.Asked {
 			continue
@@ -21,16 +21,16 @@ func (c *Config) authOddities() []*weir.FieldError {
 			switch {
 			case t.Quota != nil && slices.ContainsFunc(t.Quota.Policies,
 				func(p quota.Policy) bool { return p.Kind == quota.Concurrent || p.Kind == quota.Volume }):
-				odd.add(at,
+				warn.add(at,
 					fmt.Sprintf("%q limits requests under way or bytes, which a gate that is only asked cannot see",
 						name),
 					"list it in an HTTP gate, or leave the concurrent and volume policies out")
 			case t.Stamp != nil:
-				odd.add(at,
+				warn.add(at,
 					fmt.Sprintf("%q asks for stamps, and a gate that is only asked has no page to ask with: clients that "+
 						"should pay are refused", name), "list it in an HTTP gate")
 			}
 		}
 	}
-	return odd
+	return warn
 }

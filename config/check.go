@@ -78,8 +78,8 @@ func (c *Config) validate(listens bool) error {
 	return errors.Join(f.all...)
 }
 
-// oddities returns what is allowed but hardly meant.
-func (c *Config) oddities() []*weir.FieldError {
+// warnings returns what is allowed but hardly meant.
+func (c *Config) warnings() []*weir.FieldError {
 	used := map[string]bool{}
 	var all []*weir.FieldError
 	gates := len(c.XDP)
@@ -98,21 +98,21 @@ func (c *Config) oddities() []*weir.FieldError {
 		all = append(all, &weir.FieldError{Path: "console", Msg: "there is no gate: nothing but the console listens",
 			Hint: `add http: [{listen: ":8080", upstream: "http://127.0.0.1:3000"}]`})
 	}
-	all = append(all, c.authOddities()...)
-	all = append(all, c.accountOddities()...)
-	all = append(all, c.mailOddities()...)
+	all = append(all, c.authWarnings()...)
+	all = append(all, c.accountWarnings()...)
+	all = append(all, c.mailWarnings()...)
 	all = append(all, c.openDoors()...)
 	for _, u := range c.uses() {
 		for _, name := range u.Names {
 			used[name] = true
 		}
 	}
-	all = append(all, c.keyOddities()...)
-	all = append(all, c.burstOddities()...)
-	all = append(all, c.costOddities()...)
-	all = append(all, c.stampOddities()...)
-	all = append(all, c.routeOddities()...)
-	all = append(all, c.proxyOddities()...)
+	all = append(all, c.keyWarnings()...)
+	all = append(all, c.burstWarnings()...)
+	all = append(all, c.costWarnings()...)
+	all = append(all, c.stampWarnings()...)
+	all = append(all, c.routeWarnings()...)
+	all = append(all, c.proxyWarnings()...)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if !used[name] {
 			all = append(all, &weir.FieldError{Path: "throttles." + name,

@@ -69,7 +69,7 @@ type Config struct {
 	// Traces of requests, for a collector of OpenTelemetry. Default: none.
 	Traces traces.Options `yaml:"traces"`
 
-	// Warnings are what Load and Parse found odd but not wrong.
+	// Warnings are what Load and Parse found allowed but hardly meant.
 	Warnings Errors `yaml:"-"`
 }
 

@@ -34,11 +34,11 @@ func (c *Config) dataElsewhere(written string) []*weir.FieldError {
 	if err != nil {
 		at = written
 	}
-	var odd odds
-	odd.add("data",
+	var warn warnings
+	warn.add("data",
 		fmt.Sprintf("a relative path starts from the folder of this file; %s has no data, but %s has", c.Data, at),
 		fmt.Sprintf("write data: %s, or move that folder", at))
-	return odd
+	return warn
 }
 
 // hasStore reports whether a folder has what weir keeps.

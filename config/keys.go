@@ -92,18 +92,18 @@ func (f *findings) tokens(c *Config) {
 
 // brokenFiles finds files that cannot be read.
 func (c *Config) brokenFiles() []*weir.FieldError {
-	var odd odds
+	var warn warnings
 	if c.Countries != "" {
 		if _, err := country.Open(c.Countries); err != nil {
-			odd.add("countries", err.Error(), "write the path of a file like GeoLite2-Country.mmdb, or leave it out")
+			warn.add("countries", err.Error(), "write the path of a file like GeoLite2-Country.mmdb, or leave it out")
 		}
 	}
-	return odd
+	return warn
 }
 
-// keyOddities finds limits that clients can get around by making values up.
-func (c *Config) keyOddities() []*weir.FieldError {
-	var odd odds
+// keyWarnings finds limits that clients can get around by making values up.
+func (c *Config) keyWarnings() []*weir.FieldError {
+	var warn warnings
 	warned := map[string]bool{}
 	for path, o := range c.Gates() {
 		facts := o.Facts()
@@ -125,22 +125,22 @@ func (c *Config) keyOddities() []*weir.FieldError {
 			key := keyOf(c.Throttles[name])
 			if free := key.Free(); free != "" && !warned[name] {
 				warned[name] = true
-				odd.add("throttles."+name+".quota.key",
+				warn.add("throttles."+name+".quota.key",
 					fmt.Sprintf("a client that makes up values for %s gets a new limit with each of them, and nothing else "+
 						"bounds it at the gate %s", free, path),
 					"list a throttle beside it that does not count by that: a quota without a key, or a bloom")
 			}
 		}
 	}
-	return odd
+	return warn
 }
 
-// burstOddities finds Bloom limiters that ordinary visitors drain.
-func (c *Config) burstOddities() []*weir.FieldError {
-	var odd odds
+// burstWarnings finds Bloom limiters that ordinary visitors drain.
+func (c *Config) burstWarnings() []*weir.FieldError {
+	var warn warnings
 	look := func(at string, o *bloom.Options) {
 		if ample := o.AmpleBurst(); ample != 0 {
-			odd.add(at+".bloom.burst", fmt.Sprintf("a few visits use up a burst of %d: networks that keep to their limit "+
+			warn.add(at+".bloom.burst", fmt.Sprintf("a few visits use up a burst of %d: networks that keep to their limit "+
 				"refuse each other", o.WithDefaults().Burst), fmt.Sprintf("at least %d, or a smaller k", ample))
 		}
 	}
@@ -152,12 +152,12 @@ func (c *Config) burstOddities() []*weir.FieldError {
 	for i := range c.XDP {
 		look(fmt.Sprintf("xdp[%d]", i), &c.XDP[i].Bloom)
 	}
-	return odd
+	return warn
 }
 
-// costOddities finds costs that hold clients back less than they seem to.
-func (c *Config) costOddities() []*weir.FieldError {
-	var odd odds
+// costWarnings finds costs that hold clients back less than they seem to.
+func (c *Config) costWarnings() []*weir.FieldError {
+	var warn warnings
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		o := c.Throttles[name].Quota
 		if o == nil || o.Cost.Header == "" {
@@ -166,12 +166,12 @@ func (c *Config) costOddities() []*weir.FieldError {
 		full := o.WithDefaults()
 		at := "throttles." + name + ".quota."
 		if full.Cost.Unanswered == 0 {
-			odd.add(at+"cost.unanswered", "a client that leaves before the answer comes is charged what the rules say, "+
+			warn.add(at+"cost.unanswered", "a client that leaves before the answer comes is charged what the rules say, "+
 				"however much work it has made", "write unanswered: with what such a request costs, or 1 if that is right")
 		}
 		for i, p := range full.Policies {
 			if p.Kind == quota.Requests && p.Window != quota.GCRA && int64(full.Cost.Max) > p.Limit.N {
-				odd.add(fmt.Sprintf("%spolicies[%d].limit", at, i),
+				warn.add(fmt.Sprintf("%spolicies[%d].limit", at, i),
 					fmt.Sprintf("one answer may cost %d, and what is over the limit is forgotten when the period ends",
 						full.Cost.Max), "write window: gcra, which has it paid off, or a lower cost.max")
 			}
@@ -180,10 +180,10 @@ func (c *Config) costOddities() []*weir.FieldError {
 	for _, u := range c.uses() {
 		for j, name := range u.Names {
 			if o := c.Throttles[name].Quota; o != nil && o.Cost.Header != "" && !u.Answers {
-				odd.add(fmt.Sprintf("%s[%d]", u.path, j), fmt.Sprintf("the throttle %q takes the cost of a request from its "+
+				warn.add(fmt.Sprintf("%s[%d]", u.path, j), fmt.Sprintf("the throttle %q takes the cost of a request from its "+
 					"answer, which is not seen here: requests cost what the rules say", name), "list it in an HTTP gate")
 			}
 		}
 	}
-	return odd
+	return warn
 }

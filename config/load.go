@@ -112,14 +112,14 @@ func read(name, text string, why purpose) (c *Config, errs, warnings Errors) {
 	mistakes := slices.DeleteFunc(weir.FieldErrors(c.validate(why != forStudy)),
 		func(fe *weir.FieldError) bool { return unsure[fe.Path] })
 	errs = append(errs, d.found(root, mistakes)...)
-	odd := c.oddities()
+	warn := c.warnings()
 	if why == forHere {
 		errs = append(errs, d.found(root, c.brokenFiles())...)
 		errs = append(errs, d.found(root, c.dataElsewhere(data))...)
-		odd = append(odd, c.missingFiles()...)
-		odd = append(odd, c.proxiesInFiles()...)
+		warn = append(warn, c.missingFiles()...)
+		warn = append(warn, c.proxiesInFiles()...)
 	}
-	return c, errs, d.found(root, odd)
+	return c, errs, d.found(root, warn)
 }
 
 // found puts what a check found at its line, except where the decoder has said already what is wrong.

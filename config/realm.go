@@ -128,7 +128,7 @@ func (c *Config) logsIn() bool {
 }
 
 // strayUsers finds names of users in throttles that no user has, and users that are there twice.
-func (c *Config) strayUsers(odd *odds) {
+func (c *Config) strayUsers(warn *warnings) {
 	if len(c.SMTP)+len(c.Postfix) == 0 {
 		return
 	}
@@ -136,11 +136,11 @@ func (c *Config) strayUsers(odd *odds) {
 		seen := map[string]string{}
 		look := func(path, user string) {
 			if msg, hint := c.NeverSends(user); msg != "" {
-				odd.add(path, msg, hint)
+				warn.add(path, msg, hint)
 			}
 			known := identify.UserName(user, c.Realm())
 			if other, twice := seen[known]; twice {
-				odd.add(path, fmt.Sprintf("%s and %s are one user, %s", user, other, known), "leave one of them out")
+				warn.add(path, fmt.Sprintf("%s and %s are one user, %s", user, other, known), "leave one of them out")
 			}
 			seen[known] = cmp.Or(seen[known], user)
 		}

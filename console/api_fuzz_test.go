@@ -26,7 +26,7 @@ func FuzzAPI(f *testing.F) {
 	f.Add("POST", "/user/set", "", `{"name":"x","senders":null,"limits":{"a":"b"},"disabled":true}`)
 	b := &mailed{backend: newBackend()}
 	b.copy = func(context.Context, string, func(int64, int64)) error { return nil }
-	b.admits(accessDesk(f, clock.System))
+	b.admits(accessOperators(f, clock.System))
 	calls := newAPI(b, quiet, f.Context())
 	serve := func(who access.Identity, known bool) http.Handler {
 		return calls.handler(func(w http.ResponseWriter, r *http.Request, c *Call) (*Request, bool) {

@@ -47,7 +47,7 @@ type Backend interface {
 	// Demo is nil where weir is no demo.
 	Demo() Demo
 	// Access lets operators in. It is nil while the store is not open.
-	Access() *access.Desk
+	Access() *access.Operators
 	// Log adds to the audit log. The time of the entry is filled in.
 	Log(ctx context.Context, e store.Entry) error
 	// Entries returns up to limit entries of the audit log that match, the latest first.

@@ -82,8 +82,8 @@ var observed = []struct{ name, help, labels string }{
 
 	{"weir_xdp_packets_total", "Packets in the kernel, by result.", "interface result"},
 	{"weir_xdp_attached", "1 while the packets of an interface are limited.", "interface"},
-	{"weir_xdp_bans", "Networks on the ban list of an interface.", "interface"},
-	{"weir_xdp_bans_omitted", "Networks on the block list that do not fit on the ban list of an interface.",
+	{"weir_xdp_bans", "Networks that an interface bans.", "interface"},
+	{"weir_xdp_bans_omitted", "Networks on the block list that an interface has no space to ban.",
 		"interface"},
 
 	{"weir_bans_listed", "Entries of the block list now.", "kind"},

@@ -37,14 +37,14 @@ type backend struct {
 	looked    OverviewQuery
 	refusals  RefusalPage
 	sought    RefusalQuery
-	desk      *access.Desk
+	operators *access.Operators
 
 	noting sync.Mutex
 	noted  []store.Entry // the audit log
 }
 
-func (b *backend) Access() *access.Desk     { return b.desk }
-func (b *backend) admits(desk *access.Desk) { b.desk = desk }
+func (b *backend) Access() *access.Operators          { return b.operators }
+func (b *backend) admits(operators *access.Operators) { b.operators = operators }
 
 func (b *backend) Log(_ context.Context, e store.Entry) error {
 	b.noting.Lock()
@@ -65,20 +65,20 @@ func (b *backend) Entries(_ context.Context, q store.EntryQuery, limit int) (fou
 	return found, nil
 }
 
-// accessDesk returns a desk over a real store.
-func accessDesk(t testing.TB, c login.Clock) *access.Desk {
+// accessOperators returns Operators over a real store.
+func accessOperators(t testing.TB, c login.Clock) *access.Operators {
 	t.Helper()
 	kept, err := sqlite.Open(t.Context(), sqlite.Options{Folder: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { kept.Close() })
-	desk, err := access.New(access.Options{Store: kept.Access(), Clock: c, HashMemory: 8,
+	operators, err := access.New(access.Options{Store: kept.Access(), Clock: c, HashMemory: 8,
 		Secret: []byte("a secret of 32 bytes, or about so")})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return desk
+	return operators
 }
 
 func (b *backend) Ready() error           { return b.notReady }

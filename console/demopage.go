@@ -26,12 +26,12 @@ const (
 
 // enter lets in who comes by the address of a demo. A weir that is no demo has no such address.
 func (s *Server) enter(w http.ResponseWriter, r *http.Request) {
-	desk := s.backend.Access()
-	if s.backend.Demo() == nil || desk == nil {
+	operators := s.backend.Access()
+	if s.backend.Demo() == nil || operators == nil {
 		s.page(w, r)
 		return
 	}
-	in, err := desk.LogIn(r.Context(), access.Attempt{Name: DemoVisitor, Password: r.URL.Query().Get("key"),
+	in, err := operators.LogIn(r.Context(), access.Attempt{Name: DemoVisitor, Password: r.URL.Query().Get("key"),
 		Source: s.guard.Load().source(r), Browser: s.cookieOf(r, browserCookie)})
 	if errors.Is(err, access.ErrWrong) {
 		s.countLogIn("wrong")

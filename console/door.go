@@ -63,8 +63,8 @@ func (s *Server) cookieOf(r *http.Request, name string) string {
 
 // who returns who sends a request; access.ErrNobody if that is not known.
 func (s *Server) who(r *http.Request) (caller, error) {
-	g, desk := s.guard.Load(), s.backend.Access()
-	if desk == nil {
+	g, operators := s.guard.Load(), s.backend.Access()
+	if operators == nil {
 		return caller{}, errNoAccess
 	}
 	if said := r.Header.Values("Authorization"); len(said) > 0 {
@@ -72,17 +72,17 @@ func (s *Server) who(r *http.Request) (caller, error) {
 		if !strings.EqualFold(scheme, "Bearer") || len(said) > 1 {
 			return caller{}, access.ErrNobody
 		}
-		who, err := desk.Token(r.Context(), secret)
+		who, err := operators.Token(r.Context(), secret)
 		return caller{Identity: who}, err
 	}
 	if secret := s.cookieOf(r, sessionCookie); secret != "" {
-		who, err := desk.Session(r.Context(), secret)
+		who, err := operators.Session(r.Context(), secret)
 		if !errors.Is(err, access.ErrNobody) {
 			return caller{who, true, secret}, err
 		}
 	}
 	if name := g.named(r); name != "" {
-		who, err := desk.Vouched(r.Context(), name, g.proxy.Role)
+		who, err := operators.Vouched(r.Context(), name, g.proxy.Role)
 		return caller{who, true, ""}, err
 	}
 	if g.anybody != access.None {
@@ -143,8 +143,8 @@ type logInPage struct {
 
 // showLogIn shows the form of a login.
 func (s *Server) showLogIn(w http.ResponseWriter, r *http.Request, code int, p logInPage) {
-	desk := s.backend.Access()
-	if desk == nil {
+	operators := s.backend.Access()
+	if operators == nil {
 		writeError(w, errNoAccess)
 		return
 	}
@@ -153,14 +153,14 @@ func (s *Server) showLogIn(w http.ResponseWriter, r *http.Request, code int, p l
 		seed = rand.Text()
 		s.cookie(w, r, seedCookie, seed, time.Hour)
 	}
-	p.Token = desk.Before(seed)
+	p.Token = operators.Before(seed)
 	s.render(w, code, logInText(), &layout{Title: "Log in", Root: "./", Page: p})
 }
 
 // logIn lets an operator in.
 func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
-	desk := s.backend.Access()
-	if desk == nil {
+	operators := s.backend.Access()
+	if operators == nil {
 		writeError(w, errNoAccess)
 		return
 	}
@@ -169,13 +169,13 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	p := logInPage{To: s.pagePath(r.PostForm.Get("to")), Name: r.PostForm.Get("name")}
-	if fromElsewhere(r, "") || !desk.GenuineBefore(s.cookieOf(r, seedCookie), r.PostForm.Get("form")) {
+	if fromElsewhere(r, "") || !operators.GenuineBefore(s.cookieOf(r, seedCookie), r.PostForm.Get("form")) {
 		p.Wrong = "The form was too old, or your browser keeps no cookies. Please try again."
 		s.showLogIn(w, r, http.StatusForbidden, p)
 		return
 	}
 	source := s.guard.Load().source(r)
-	in, err := desk.LogIn(r.Context(), access.Attempt{Name: p.Name, Password: r.PostForm.Get("password"),
+	in, err := operators.LogIn(r.Context(), access.Attempt{Name: p.Name, Password: r.PostForm.Get("password"),
 		Source: source, Browser: s.cookieOf(r, browserCookie)})
 	if err != nil {
 		s.failLogIn(w, r, p, err)

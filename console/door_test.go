@@ -53,9 +53,9 @@ func (b *syncBuffer) String() string {
 func newHall(t *testing.T, o Options) *hall {
 	t.Helper()
 	h := &hall{backend: newBackend(), t: t, log: &syncBuffer{}, m: NewMetrics("test")}
-	h.desk = accessDesk(t, clock.System)
+	h.operators = accessOperators(t, clock.System)
 	for name, role := range operators {
-		if _, err := h.desk.AddOperator(t.Context(), access.Local("root"), name, role, testPassword); err != nil {
+		if _, err := h.operators.AddOperator(t.Context(), access.Local("root"), name, role, testPassword); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func (h *hall) as(name string) *visitor {
 // bearer makes a token and returns the header for it.
 func (h *hall) bearer(role access.Role) []string {
 	h.t.Helper()
-	_, secret, err := h.desk.AddToken(h.t.Context(), access.Local("root"), "t-"+string(role), role, 0)
+	_, secret, err := h.operators.AddToken(h.t.Context(), access.Local("root"), "t-"+string(role), role, 0)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -527,7 +527,7 @@ func TestProxyHeader(t *testing.T) {
 		t.Errorf("a forged call: %d", r.code)
 	}
 	probe := v.send("POST", Prefix+"/bans", strings.NewReader(`{"who":"192.0.2.9"}`),
-		append([]string{formHeader, h.desk.Form(access.Proxied("eve@example.org", access.Act))}, eve...)...)
+		append([]string{formHeader, h.operators.Form(access.Proxied("eve@example.org", access.Act))}, eve...)...)
 	if probe.code != 200 || h.bans.by != "eve@example.org" || h.noted[0].From != "198.51.100.7" {
 		t.Errorf("%d %s by %s: %+v", probe.code, probe.body, h.bans.by, h.noted)
 	}
@@ -603,7 +603,7 @@ func TestOpenToEverybody(t *testing.T) {
 // TestWhileTheStoreIsClosed: nobody is let in while weir starts or stops.
 func TestWhileTheStoreIsClosed(t *testing.T) {
 	h := newHall(t, Options{WithoutLogin: access.View})
-	h.desk = nil
+	h.operators = nil
 	v := h.visitor()
 	for _, path := range []string{"/", "/login", Prefix + "/status"} {
 		if r := v.get(path); r.code != http.StatusServiceUnavailable {

@@ -190,9 +190,9 @@ func (s *Server) layout(r *http.Request, who caller) *layout {
 
 // layoutWith fills in what is around a page.
 func (s *Server) layoutWith(r *http.Request, who caller, here *page, status func() Status) *layout {
-	desk, now := s.backend.Access(), status()
+	operators, now := s.backend.Access(), status()
 	f := &layout{Title: "Not found", Root: "./", Version: now.Version, Who: who.Name, Own: who.Operator != "",
-		Role: who.Role, Session: who.session != "", Form: desk.Form(who.Identity), ShadowAll: now.ShadowAll}
+		Role: who.Role, Session: who.session != "", Form: operators.Form(who.Identity), ShadowAll: now.ShadowAll}
 	for _, p := range s.pages {
 		if who.Role.May(p.role) && (p.there == nil || p.there(s.backend)) {
 			if p.under == "" {

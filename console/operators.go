@@ -75,7 +75,7 @@ type MadeToken struct {
 var errNoAccess = &Error{http.StatusServiceUnavailable, "weir is starting or stopping"}
 
 // withAccess is the function of a call about operators.
-func withAccess[In, Out any](f func(*Request, *access.Desk, *In) (Out, error)) func(*Request, *In) (Out, error) {
+func withAccess[In, Out any](f func(*Request, *access.Operators, *In) (Out, error)) func(*Request, *In) (Out, error) {
 	return func(q *Request, in *In) (out Out, err error) {
 		d := q.backend.Access()
 		if d == nil {
@@ -86,7 +86,7 @@ func withAccess[In, Out any](f func(*Request, *access.Desk, *In) (Out, error)) f
 	}
 }
 
-// refused gives errors of the desk their status.
+// refused gives errors of package access their status.
 func refused(err error) error {
 	for _, invalid := range []error{access.ErrName, access.ErrRole, access.ErrLife} {
 		if errors.Is(err, invalid) {
@@ -106,14 +106,14 @@ func refused(err error) error {
 var (
 	operatorList = define(Call{Method: http.MethodGet, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator list"}, Summary: "Shows who may log in to the console."},
-		withAccess(func(q *Request, d *access.Desk, _ *none) (OperatorList, error) {
-			all, err := d.Operators(q)
+		withAccess(func(q *Request, d *access.Operators, _ *none) (OperatorList, error) {
+			all, err := d.List(q)
 			return OperatorList{all}, err
 		}))
 
 	operatorAdd = define(Call{Method: http.MethodPost, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator add"}, Summary: "Adds an operator with a role: view, act or admin."},
-		withAccess(func(q *Request, d *access.Desk, in *NewOperator) (v access.OperatorView, err error) {
+		withAccess(func(q *Request, d *access.Operators, in *NewOperator) (v access.OperatorView, err error) {
 			if err := access.CheckPassword(in.Password); err != nil {
 				return v, Invalid(err.Error())
 			}
@@ -127,7 +127,7 @@ var (
 	operatorRemove = define(Call{Method: http.MethodDelete, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator remove"},
 		Summary:  "Removes an operator. Their sessions end at once, and the tokens that they made on the console."},
-		withAccess(func(q *Request, d *access.Desk, in *Name) (Removed, error) {
+		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
 			err := d.RemoveOperator(q, q.Who, in.Name)
 			return Removed{in.Name}, missing(err, "there is no operator %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
@@ -135,7 +135,7 @@ var (
 	operatorRole = define(Call{Method: http.MethodPost, Path: "/operators/role", Role: access.Admin,
 		Commands: []string{"operator role"},
 		Summary:  "Gives an operator another role: view, act or admin. It holds at once, also in open sessions."},
-		withAccess(func(q *Request, d *access.Desk, in *OperatorRole) (access.OperatorView, error) {
+		withAccess(func(q *Request, d *access.Operators, in *OperatorRole) (access.OperatorView, error) {
 			v, err := d.SetRole(q, q.Who, in.Name, in.Role)
 			return v, missing(err, "there is no operator %q", in.Name)
 		})).logged().saying(func(in *OperatorRole, _ access.OperatorView) string {
@@ -145,7 +145,7 @@ var (
 	operatorSessions = define(Call{Method: http.MethodGet, Path: "/operators/sessions", Role: access.View,
 		Commands: []string{"operator sessions"},
 		Summary:  "Shows the open sessions of an operator. Those of another operator need the role admin."},
-		withAccess(func(q *Request, d *access.Desk, in *Name) (SessionList, error) {
+		withAccess(func(q *Request, d *access.Operators, in *Name) (SessionList, error) {
 			if err := q.ownOrAdmin(in.Name, "a look at the sessions of another operator"); err != nil {
 				return SessionList{}, err
 			}
@@ -156,7 +156,7 @@ var (
 	operatorLogOut = define(Call{Method: http.MethodDelete, Path: "/operators/sessions", Role: access.View,
 		Commands: []string{"operator logout"},
 		Summary:  "Ends sessions of an operator at once. Those of another operator need the role admin."},
-		withAccess(func(q *Request, d *access.Desk, in *SessionEnd) (SessionsEnded, error) {
+		withAccess(func(q *Request, d *access.Operators, in *SessionEnd) (SessionsEnded, error) {
 			if err := q.ownOrAdmin(in.Name, "the end of the sessions of another operator"); err != nil {
 				return SessionsEnded{}, err
 			}
@@ -176,7 +176,7 @@ var (
 		Commands: []string{"operator password"},
 		Summary: "Changes the password of an operator, and ends their sessions. One's own needs the old one, that of " +
 			"another operator the role admin."},
-		withAccess(func(q *Request, d *access.Desk, in *OperatorPassword) (Changed, error) {
+		withAccess(func(q *Request, d *access.Operators, in *OperatorPassword) (Changed, error) {
 			if err := access.CheckPassword(in.Password); err != nil {
 				return Changed{}, Invalid(err.Error())
 			}
@@ -196,14 +196,14 @@ var (
 
 	tokenList = define(Call{Method: http.MethodGet, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token list"}, Summary: "Shows the tokens of programs, without their secrets."},
-		withAccess(func(q *Request, d *access.Desk, _ *none) (TokenList, error) {
+		withAccess(func(q *Request, d *access.Operators, _ *none) (TokenList, error) {
 			all, err := d.Tokens(q)
 			return TokenList{all}, err
 		}))
 
 	tokenAdd = define(Call{Method: http.MethodPost, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token add"}, Summary: "Makes a token for a program. Its secret is shown this once."},
-		withAccess(func(q *Request, d *access.Desk, in *NewToken) (MadeToken, error) {
+		withAccess(func(q *Request, d *access.Operators, in *NewToken) (MadeToken, error) {
 			k, secret, err := d.AddToken(q, q.Who, in.Name, in.Role, time.Duration(in.For))
 			if errors.Is(err, store.ErrExists) {
 				err = Rejected("there is a token " + in.Name + " already")
@@ -213,7 +213,7 @@ var (
 
 	tokenRevoke = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token revoke"}, Summary: "Ends a token at once."},
-		withAccess(func(q *Request, d *access.Desk, in *Name) (Removed, error) {
+		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
 			return Removed{in.Name}, missing(d.RevokeToken(q, q.Who, in.Name), "there is no token %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Revoked: " + in.Name + "." })
 )

@@ -168,7 +168,7 @@ func (o SelfServiceOptions) prefix() string {
 // Stop are called in this order, by one goroutine; Configure at any time.
 type SelfService struct {
 	listen  string
-	desk    Desk
+	backend SelfServiceBackend
 	metrics *Metrics
 	log     *slog.Logger
 	forms   forms
@@ -178,9 +178,10 @@ type SelfService struct {
 }
 
 // NewSelfService returns a server that has bound nothing yet. The secret signs forms.
-func NewSelfService(o SelfServiceOptions, d Desk, secret []byte, m *Metrics, log *slog.Logger) *SelfService {
+func NewSelfService(o SelfServiceOptions, b SelfServiceBackend, secret []byte, m *Metrics,
+	log *slog.Logger) *SelfService {
 	s := &SelfService{
-		listen: o.WithDefaults().Listen, desk: d, metrics: m, log: log, forms: newForms(secret),
+		listen: o.WithDefaults().Listen, backend: b, metrics: m, log: log, forms: newForms(secret),
 		slots: make(chan struct{}, maxPageRequests),
 	}
 	s.Configure(o)
@@ -225,7 +226,7 @@ const StampPath = "/.well-known/weir-mail-stamp"
 
 // stamps publishes how stamps for mail are made.
 func (s *SelfService) stamps(w http.ResponseWriter, r *http.Request) {
-	params := s.desk.StampParams()
+	params := s.backend.StampParams()
 	if params == nil {
 		s.fail(w, r, nothingHere)
 		return
@@ -244,7 +245,7 @@ func (s *SelfService) handler() http.Handler {
 	mux.HandleFunc("GET /own/{ticket}", s.look)
 	mux.HandleFunc("POST /own/{ticket}", s.lookAct)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
-		if !s.desk.LogsIn() {
+		if !s.backend.LogsIn() {
 			s.fail(w, r, nothingHere)
 			return
 		}

@@ -18,8 +18,8 @@ import (
 	"weir/store"
 )
 
-// desk is where one user acts on their mail.
-type desk struct {
+// mailbox is where one user acts on their mail.
+type mailbox struct {
 	params   []byte
 	mu       sync.Mutex
 	view     PageView
@@ -36,7 +36,7 @@ type desk struct {
 
 const goodTicket = "k3yt1cket"
 
-func (d *desk) check(ticket string) error {
+func (d *mailbox) check(ticket string) error {
 	switch {
 	case d.err != nil:
 		return d.err
@@ -48,7 +48,7 @@ func (d *desk) check(ticket string) error {
 	return nil
 }
 
-func (d *desk) Page(_ context.Context, ticket string) (PageView, error) {
+func (d *mailbox) Page(_ context.Context, ticket string) (PageView, error) {
 	if d.hold != nil {
 		d.seen <- struct{}{}
 		<-d.hold
@@ -60,9 +60,9 @@ func (d *desk) Page(_ context.Context, ticket string) (PageView, error) {
 	return v, d.check(ticket)
 }
 
-func (d *desk) StampParams() []byte { return d.params }
+func (d *mailbox) StampParams() []byte { return d.params }
 
-func (d *desk) Act(_ context.Context, ticket, form string, c Command) (out Outcome, err error) {
+func (d *mailbox) Act(_ context.Context, ticket, form string, c Command) (out Outcome, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.check(ticket); err != nil {
@@ -90,7 +90,7 @@ func (d *desk) Act(_ context.Context, ticket, form string, c Command) (out Outco
 	return out, nil
 }
 
-func (d *desk) ChangePassword(_ context.Context, ticket, old, new string) error {
+func (d *mailbox) ChangePassword(_ context.Context, ticket, old, new string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -105,7 +105,7 @@ func (d *desk) ChangePassword(_ context.Context, ticket, old, new string) error 
 	return nil
 }
 
-func (d *desk) ChangeContact(_ context.Context, ticket, password, contact string) error {
+func (d *mailbox) ChangeContact(_ context.Context, ticket, password, contact string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -120,7 +120,7 @@ func (d *desk) ChangeContact(_ context.Context, ticket, password, contact string
 	return nil
 }
 
-func (d *desk) ChangeLanguage(_ context.Context, ticket, language string) error {
+func (d *mailbox) ChangeLanguage(_ context.Context, ticket, language string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.check(ticket); err != nil {
@@ -130,21 +130,21 @@ func (d *desk) ChangeLanguage(_ context.Context, ticket, language string) error 
 	return nil
 }
 
-func (d *desk) acted() []Command {
+func (d *mailbox) acted() []Command {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.done)
 }
 
 // reset makes it as it was in the beginning.
-func (d *desk) reset() {
+func (d *mailbox) reset() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.view, d.done = newDesk().view, nil
+	d.view, d.done = newMailbox().view, nil
 }
 
-func newDesk() *desk {
-	d := &desk{used: map[string]bool{}, password: "open sesame", view: PageView{
+func newMailbox() *mailbox {
+	d := &mailbox{used: map[string]bool{}, password: "open sesame", view: PageView{
 		User: "ann@example.org", Contact: "ann@home.example", LogIn: true, Known: true, Stopped: true,
 		Since: time.Date(2024, 5, 1, 12, 4, 0, 0, time.UTC),
 		Until: time.Date(2024, 5, 8, 12, 4, 0, 0, time.UTC), Waiting: 28, Limit: 20,
@@ -163,15 +163,15 @@ func newDesk() *desk {
 	return d
 }
 
-// pagesOf serves the pages of a desk.
-func pagesOf(t *testing.T, d Desk, o SelfServiceOptions) (site string, m *Metrics) {
+// pagesOf serves the pages of a mailbox.
+func pagesOf(t *testing.T, b SelfServiceBackend, o SelfServiceOptions) (site string, m *Metrics) {
 	t.Helper()
 	m = NewMetrics("test")
 	o.Listen = "127.0.0.1:0"
 	if o.URL == "" {
 		o.URL = "https://mail.example.org/weir"
 	}
-	s := NewSelfService(o, d, []byte("0123456789abcdef"), m, quiet)
+	s := NewSelfService(o, b, []byte("0123456789abcdef"), m, quiet)
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
@@ -235,7 +235,7 @@ func with(v url.Values, pairs ...string) url.Values {
 }
 
 func TestSelfServicePage(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	// A web server in front hands on the whole path, or what comes after its own.
 	for _, path := range []string{"/t/", "/weir/t/"} {
@@ -290,7 +290,7 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 		{false, false, true, ">new recipient\n", false}, {false, true, true, ">held, new recipient\n", true},
 		{true, false, true, ">delayed, new recipient\n", true},
 	} {
-		d := newDesk()
+		d := newMailbox()
 		d.view.Stopped, d.view.Mails = false, d.view.Mails[1:2]
 		d.view.Mails[0].Delayed, d.view.Mails[0].Held, d.view.Mails[0].New = c.delayed, c.held, c.isNew
 		site, _ := pagesOf(t, d, SelfServiceOptions{})
@@ -311,7 +311,7 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 
 // TestSelfServiceStrangers: who has no genuine ticket learns nothing.
 func TestSelfServiceStrangers(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, m := pagesOf(t, d, SelfServiceOptions{})
 	_, body, _ := get(t, "GET", site+"/t/"+goodTicket, "")
 	genuine := formIn(t, body)
@@ -407,7 +407,7 @@ func TestSelfServiceActs(t *testing.T) {
 			nil, "not a mail address"},
 	} {
 		t.Run(fmt.Sprintf("%.60q", test.form), func(t *testing.T) {
-			d := newDesk()
+			d := newMailbox()
 			site, _ := pagesOf(t, d, SelfServiceOptions{})
 			page := site + "/weir/t/" + goodTicket
 			_, body, _ := get(t, "GET", page, "")
@@ -445,7 +445,7 @@ func TestSelfServiceActs(t *testing.T) {
 }
 
 func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	page := site + "/t/" + goodTicket
 	_, body, _ := get(t, "GET", page, "")
@@ -474,7 +474,7 @@ func TestSelfServiceAsksBeforeItDeletes(t *testing.T) {
 
 // TestSelfServiceForms: what is not a form of ours, for this ticket, changes nothing.
 func TestSelfServiceForms(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	page := site + "/t/" + goodTicket
 	_, body, _ := get(t, "GET", page, "")
@@ -543,7 +543,7 @@ func TestSelfServiceForms(t *testing.T) {
 // TestSelfServiceSaid: nobody can send a user to their own page with something that we did not say.
 func TestSelfServiceSaid(t *testing.T) {
 	f := newForms([]byte("0123456789abcdef"))
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	for text, want := range map[string]bool{
 		f.write(goodTicket, result{Code: saidText, Text: "call 555"}): true,
@@ -582,7 +582,7 @@ func FuzzSelfServiceSaid(f *testing.F) {
 
 // TestSelfServiceIsBounded: too many at once are turned away in a word.
 func TestSelfServiceIsBounded(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	d.hold, d.seen = make(chan struct{}), make(chan struct{})
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	var all sync.WaitGroup
@@ -622,7 +622,7 @@ func TestSelfServiceListsAreBounded(t *testing.T) {
 }
 
 func TestSelfServiceConfigure(t *testing.T) {
-	s := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0", URL: "https://a.example/one/"}, newDesk(),
+	s := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0", URL: "https://a.example/one/"}, newMailbox(),
 		[]byte("0123456789abcdef"), NewMetrics("test"), quiet)
 	if s.Addr() != nil {
 		t.Error("bound already")
@@ -646,14 +646,14 @@ func TestSelfServiceConfigure(t *testing.T) {
 	if err := s.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	idle := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0"}, newDesk(), nil, NewMetrics("test"), quiet)
+	idle := NewSelfService(SelfServiceOptions{Listen: "127.0.0.1:0"}, newMailbox(), nil, NewMetrics("test"), quiet)
 	if err := idle.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestStampParamsArePublished(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	if code, _, _ := get(t, "GET", site+StampPath, ""); code != 404 {
 		t.Errorf("where none are taken: %d", code)
@@ -668,7 +668,7 @@ func TestStampParamsArePublished(t *testing.T) {
 // TestNothingWaitsOnThePage: where another server has what was too much, the page says what became of it, and speaks of
 // nothing that is not there. The password comes first.
 func TestNothingWaitsOnThePage(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	d.view.Mails, d.view.Waiting = nil, 0
 	d.view.Elsewhere = "What was too much was not taken. Your mail program, or the server that sent it for you, may try " +
 		"again later."

@@ -15,16 +15,16 @@ import (
 
 // A lookCase is a page of the self-service as somebody sees it.
 type lookCase struct {
-	desk  *desk
-	path  string
-	code  int
-	words []string
+	mailbox *mailbox
+	path    string
+	code    int
+	words   []string
 }
 
 // standings are desks of users in different states: some of their mail is delayed, they may send again later, an
 // operator has stopped them, or they wrote to new recipients.
-func standings() (delayed, tried, operator, strangers *desk) {
-	delayed, tried, operator, strangers = newDesk(), newDesk(), newDesk(), newDesk()
+func standings() (delayed, tried, operator, strangers *mailbox) {
+	delayed, tried, operator, strangers = newMailbox(), newMailbox(), newMailbox(), newMailbox()
 	delayed.view.Stopped, delayed.view.More, delayed.view.Contact = false, 7, ""
 	tried.view.Resume, tried.view.LogIn = time.Date(2024, 5, 2, 12, 4, 0, 0, time.UTC), false
 	operator.view.ByOperator = true
@@ -40,7 +40,7 @@ func standings() (delayed, tried, operator, strangers *desk) {
 func inspects(t *testing.T, language, prefix string, translated bool, cases map[string]lookCase) {
 	urls := map[string]string{}
 	for name, c := range cases {
-		site, _ := pagesOf(t, c.desk, SelfServiceOptions{})
+		site, _ := pagesOf(t, c.mailbox, SelfServiceOptions{})
 		urls[name] = site + c.path
 	}
 	p := browser.Open(t)
@@ -80,10 +80,10 @@ func TestSelfServiceInBrowser(t *testing.T) {
 	t.Parallel()
 	delayed, tried, operator, strangers := standings()
 	strangers.view.Mails = strangers.view.Mails[:2]
-	empty := &desk{view: PageView{User: strings.Repeat("averylongname", 9) + "@example.org"}}
+	empty := &mailbox{view: PageView{User: strings.Repeat("averylongname", 9) + "@example.org"}}
 	said := newForms([]byte("0123456789abcdef"))
 	inspects(t, "en", "selfservice-", false, map[string]lookCase{
-		"stopped": {newDesk(), "/t/" + goodTicket, 200,
+		"stopped": {newMailbox(), "/t/" + goodTicket, 200,
 			[]string{"You cannot send mail", "summer party", "28 recipients", "Let me send again", "current password"}},
 		"delayed": {delayed, "/weir/t/" + goodTicket, 200,
 			[]string{"some of your mail waits.", "There is more mail than is listed here",
@@ -95,22 +95,22 @@ func TestSelfServiceInBrowser(t *testing.T) {
 		"new": {strangers, "/t/" + goodTicket, 200,
 			[]string{"mail to such new recipients waits for you", "new recipient", "summer party", "Release selected"}},
 		"empty": {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
-		"done": {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}),
+		"done": {newMailbox(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}),
 			200, []string{"Released: the mail to 12 recipients is on its way."}},
-		"bad": {newDesk(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
+		"bad": {newMailbox(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
 			[]string{"The current password is not right"}},
-		"forged": {newDesk(), "/t/forged", 403, []string{"This link is not valid"}},
-		"login":  {newDesk(), "/login", 200, []string{"Log in to your held mail", "password"}},
-		"look": {newDesk(), "/own/" + lookTicket, 200,
+		"forged": {newMailbox(), "/t/forged", 403, []string{"This link is not valid"}},
+		"login":  {newMailbox(), "/login", 200, []string{"Log in to your held mail", "password"}},
+		"look": {newMailbox(), "/own/" + lookTicket, 200,
 			[]string{"You cannot send mail", "summer party", "Send me a link", "Log out"}},
-		"old": {newDesk(), "/weir/t/old", 410, []string{"This link is out of date"}},
+		"old": {newMailbox(), "/weir/t/old", 410, []string{"This link is out of date"}},
 	})
 }
 
 // TestSelfServiceByHand: everything works without JavaScript, once, and deletes nothing without asking.
 func TestSelfServiceByHand(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	page := site + "/weir/t/" + goodTicket
 	p := browser.Open(t)
@@ -193,7 +193,7 @@ func TestSelfServiceByHand(t *testing.T) {
 // A subject without a place to break leaves the other columns their room.
 func TestLongSubjectsInBrowser(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newMailbox()
 	d.view.Mails[0].Subject = strings.Repeat("unbroken", 30)
 	d.view.Mails[1].Subject = "שלום invoice-⟨U+202E⟩gnp.exe"
 	site, _ := pagesOf(t, d, SelfServiceOptions{})

@@ -54,7 +54,7 @@ func (f forms) genuine(ticket string, sent form) bool {
 type result struct {
 	Code string
 	N    int
-	Text string // what a Desk said
+	Text string // what a SelfServiceBackend said
 }
 
 // What a result can be about.
@@ -243,7 +243,7 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 		if len(a.password) > MaxPassword {
 			return result{Code: saidWrong}, nil
 		}
-		return told(result{Code: saidPassword}, s.desk.ChangePassword(ctx, ticket, a.password, a.fresh))
+		return told(result{Code: saidPassword}, s.backend.ChangePassword(ctx, ticket, a.password, a.fresh))
 	case "contact":
 		if checkLine("contact", a.contact, maxAddress, false) != nil || !strings.Contains(a.contact, "@") {
 			return result{Code: saidAddress}, nil
@@ -251,19 +251,19 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 		if len(a.password) > MaxPassword {
 			return result{Code: saidWrong}, nil
 		}
-		return told(result{Code: saidContact}, s.desk.ChangeContact(ctx, ticket, a.password, a.contact))
+		return told(result{Code: saidContact}, s.backend.ChangeContact(ctx, ticket, a.password, a.contact))
 	case "language":
 		if a.language != "" && words.Find(a.language) == nil {
 			return said, errForm
 		}
-		return told(result{Code: saidLanguage}, s.desk.ChangeLanguage(ctx, ticket, a.language))
+		return told(result{Code: saidLanguage}, s.backend.ChangeLanguage(ctx, ticket, a.language))
 	default:
 		return said, errForm
 	}
 	if (a.do == "release" || a.do == "delete") && len(a.mails) == 0 {
 		return result{Code: saidNothing}, nil
 	}
-	out, err := s.desk.Act(ctx, ticket, a.form.Nonce, c)
+	out, err := s.backend.Act(ctx, ticket, a.form.Nonce, c)
 	switch {
 	case c.Resume:
 		said = result{Code: saidResumed, N: out.Held}

@@ -30,7 +30,7 @@ func (s *SelfService) showLogIn(w http.ResponseWriter, r *http.Request) {
 // writeLogIn shows the form, and what was wrong with the last one.
 func (s *SelfService) writeLogIn(w http.ResponseWriter, r *http.Request, code int, user string, what words.Text) {
 	l := s.spoken(r, "")
-	v := logInView{Title: l.Say("Log in to your held mail"), Off: !s.desk.LogsIn(), User: user,
+	v := logInView{Title: l.Say("Log in to your held mail"), Off: !s.backend.LogsIn(), User: user,
 		Form: s.forms.fresh(formOfLogIn)}
 	if what != "" {
 		v.Said = &said{l.Say(what), true}
@@ -82,7 +82,7 @@ func (s *SelfService) logIn(w http.ResponseWriter, r *http.Request) {
 	var session Session
 	err := ErrPassword
 	if len(user) <= store.MaxUser && len(password) <= MaxPassword && user != "" && password != "" {
-		session, err = s.desk.LogIn(r.Context(), s.source(r), user, password)
+		session, err = s.backend.LogIn(r.Context(), s.source(r), user, password)
 	} else {
 		user = ""
 	}
@@ -120,7 +120,7 @@ func (s *SelfService) look(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, sessionOver)
 		return
 	}
-	v, err := s.desk.Look(r.Context(), ticket)
+	v, err := s.backend.Look(r.Context(), ticket)
 	if errors.Is(err, ErrForged) || errors.Is(err, ErrOld) {
 		s.fail(w, r, sessionOver)
 		return
@@ -164,11 +164,11 @@ func (s *SelfService) lookAct(w http.ResponseWriter, r *http.Request) {
 	switch v.Get("do") {
 	case "link":
 		var sent bool
-		if sent, err = s.desk.SendLink(r.Context(), ticket); !sent {
+		if sent, err = s.backend.SendLink(r.Context(), ticket); !sent {
 			said.Code = saidNoContact
 		}
 	case "logout":
-		err = s.desk.LogOut(r.Context(), ticket)
+		err = s.backend.LogOut(r.Context(), ticket)
 	default:
 		err = errForm
 	}

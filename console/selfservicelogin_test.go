@@ -12,11 +12,11 @@ import (
 	"weir/store"
 )
 
-func (d *desk) LogsIn() bool { return d.password != "" }
+func (d *mailbox) LogsIn() bool { return d.password != "" }
 
 const lookTicket = "l00kt1cket"
 
-func (d *desk) LogIn(_ context.Context, _ netip.Addr, name, password string) (Session, error) {
+func (d *mailbox) LogIn(_ context.Context, _ netip.Addr, name, password string) (Session, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.logIns++
@@ -34,27 +34,27 @@ func (d *desk) LogIn(_ context.Context, _ netip.Addr, name, password string) (Se
 	return Session{Ticket: lookTicket}, nil
 }
 
-func (d *desk) looks(ticket string) error {
+func (d *mailbox) looks(ticket string) error {
 	if ticket != lookTicket {
 		return ErrForged
 	}
 	return d.err
 }
 
-func (d *desk) Look(_ context.Context, ticket string) (PageView, error) {
+func (d *mailbox) Look(_ context.Context, ticket string) (PageView, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.view, d.looks(ticket)
 }
 
-func (d *desk) SendLink(_ context.Context, ticket string) (bool, error) {
+func (d *mailbox) SendLink(_ context.Context, ticket string) (bool, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.links++
 	return d.view.Contact != "", d.looks(ticket)
 }
 
-func (d *desk) LogOut(_ context.Context, ticket string) error {
+func (d *mailbox) LogOut(_ context.Context, ticket string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.err = ErrOld
@@ -64,7 +64,7 @@ func (d *desk) LogOut(_ context.Context, ticket string) error {
 // TestSelfServiceLogIn: a user logs in with the mail password and looks; wrong ones get the same answer, whoever they
 // are; what the session is for is all that it does.
 func TestSelfServiceLogIn(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, m := pagesOf(t, d, SelfServiceOptions{})
 	code, body, h := get(t, "GET", site+"/login", "")
 	if code != 200 || !strings.Contains(body, `autocomplete="current-password"`) || h.Get("Cache-Control") != "no-store" ||
@@ -148,7 +148,7 @@ func scrapes(t *testing.T, m *Metrics) string {
 // TestSelfServiceLogInIsGuarded: forms of others, of other pages and too long ones are not looked at; nor is a password
 // where nobody can log in.
 func TestSelfServiceLogInIsGuarded(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	_, body, _ := get(t, "GET", site+"/login", "")
 	form := with(formIn(t, body), "user", "ann", "password", "open sesame")
@@ -215,7 +215,7 @@ func TestSelfServiceLogInIsGuarded(t *testing.T) {
 
 // TestSelfServiceLogInActs: where the operator wants it, a log-in is as good as a link.
 func TestSelfServiceLogInActs(t *testing.T) {
-	d := newDesk()
+	d := newMailbox()
 	d.acts = true
 	site, _ := pagesOf(t, d, SelfServiceOptions{Password: PasswordAct})
 	_, body, _ := get(t, "GET", site+"/login", "")

@@ -92,7 +92,7 @@ func (s *SelfService) show(w http.ResponseWriter, r *http.Request) {
 
 // view returns what the holder of a ticket sees, within the bounds of a page, or answers that it cannot be shown.
 func (s *SelfService) view(w http.ResponseWriter, r *http.Request, ticket string) (PageView, bool) {
-	v, err := s.desk.Page(r.Context(), ticket)
+	v, err := s.backend.Page(r.Context(), ticket)
 	if err != nil {
 		s.fail(w, r, s.wrongOf(r, err))
 		return v, false

@@ -160,7 +160,7 @@ func (r *result) In(l *words.Language) string {
 	case sentences[r.Code] != "":
 		return l.Say(sentences[r.Code])
 	}
-	return l.Say(words.Text(r.Text)) // a Desk may have said it in a text of the catalogues
+	return l.Say(words.Text(r.Text)) // a SelfServiceBackend may have said it in a text of the catalogues
 }
 
 // A wrong is an error page. Its text reveals nothing to strangers.

@@ -43,7 +43,7 @@ func TestSelfServiceLanguage(t *testing.T) {
 		{"", "fr", "de", "de", "de"}, {"de", "en", "", "de", "en"}, {"en", "de", "de", "en", "de"},
 		{"xx", "de", "", "de", "de"}, // one that weir does not speak any more
 	} {
-		d := newDesk()
+		d := newMailbox()
 		d.view.Language = c.chosen
 		site, _ := pagesOf(t, d, SelfServiceOptions{Language: c.usual})
 		for path, want := range map[string]string{"/t/" + goodTicket: c.want, "/t/forged": c.stranger, "/": c.stranger} {
@@ -62,7 +62,7 @@ func TestSelfServiceLanguage(t *testing.T) {
 // nothing.
 func TestSelfServiceChoosesLanguage(t *testing.T) {
 	t.Parallel()
-	d := newDesk()
+	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	p := browser.Open(t)
 	p.Speaks("en")
@@ -109,11 +109,11 @@ func TestSelfServiceInGerman(t *testing.T) {
 	for i := range strangers.view.Mails {
 		strangers.view.Mails[i].Held = true
 	}
-	empty := &desk{view: PageView{User: "ann@example.org", Known: true}}
+	empty := &mailbox{view: PageView{User: "ann@example.org", Known: true}}
 	said := newForms([]byte("0123456789abcdef"))
 	good := "/t/" + goodTicket
 	inspects(t, "de", "selfservice-de-", true, map[string]lookCase{
-		"stopped": {newDesk(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
+		"stopped": {newMailbox(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
 			"E-Mails an 28 Empfänger warten. Nichts davon ist verloren.", "Senden wieder erlauben", "aktuelles Passwort",
 			"Sie funktioniert bis 08.05.2024, 12:04 UTC."}},
 		"delayed": {delayed, good, 200, []string{"deshalb warten einige Ihrer E-Mails", "Es gibt mehr E-Mails, als hier",
@@ -122,11 +122,11 @@ func TestSelfServiceInGerman(t *testing.T) {
 		"operator": {operator, good, 200, []string{"Ihr E-Mail-Betreiber hat Ihr Konto gesperrt"}},
 		"new":      {strangers, good, 200, []string{"zurückgehalten, neuer Empfänger", "Auswahl freigeben"}},
 		"empty":    {empty, good, 200, []string{"Es warten keine E-Mails von Ihnen.", "Sprache ändern"}},
-		"done": {newDesk(), good + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}), 200,
+		"done": {newMailbox(), good + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}), 200,
 			[]string{"Freigegeben: Die E-Mails an 12 Empfänger sind unterwegs."}},
-		"bad": {newDesk(), good + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
+		"bad": {newMailbox(), good + "?said=" + said.write(goodTicket, result{Code: saidWrong}), 200,
 			[]string{"Das aktuelle Passwort ist nicht richtig"}},
-		"forged": {newDesk(), "/t/forged", 403, []string{"Dieser Link ist nicht gültig"}},
+		"forged": {newMailbox(), "/t/forged", 403, []string{"Dieser Link ist nicht gültig"}},
 	})
 }
 

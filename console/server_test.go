@@ -25,11 +25,11 @@ func serve(t *testing.T, o Options, b Backend) (url string, m *Metrics) {
 	return url, m
 }
 
-// newServer is New with a desk over a real store.
+// newServer is New with Operators over a real store.
 func newServer(t testing.TB, o Options, b Backend, m *Metrics) *Server {
 	t.Helper()
 	if b.Access() == nil {
-		b.(interface{ admits(*access.Desk) }).admits(accessDesk(t, clock.System))
+		b.(interface{ admits(*access.Operators) }).admits(accessOperators(t, clock.System))
 	}
 	s, err := New(o, b, m, quiet)
 	if err != nil {

@@ -82,7 +82,7 @@ func TestTLS(t *testing.T) {
 	// A cookie that somebody set without TLS does not count.
 	plain := h.visitor()
 	plain.Transport = v.Transport
-	in, err := h.desk.LogIn(t.Context(), access.Attempt{Name: "root", Password: testPassword,
+	in, err := h.operators.LogIn(t.Context(), access.Attempt{Name: "root", Password: testPassword,
 		Source: netip.MustParseAddr("127.0.0.1")})
 	if err != nil {
 		t.Fatal(err)

@@ -116,7 +116,7 @@ func (c *Clients) Read(cookie string, now time.Time) (id string, err error) {
 	if genuine == 0 {
 		return "", ErrClientForged
 	}
-	// The clock of a neighbour in the farm may be ahead.
+	// the clock of another node may be ahead.
 	if today := dayOf(now); day > today+1 || today > day+clientDays {
 		return "", ErrClientOld
 	}

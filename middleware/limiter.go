@@ -202,7 +202,7 @@ func (l *Limiter) refusal(v *visit, now time.Time) (doc refusal.Refusal) {
 	if a.Verdict == weir.Challenge {
 		doc = refusal.OfUnpayable(a, now)
 	} else {
-		doc = refusal.Of(a, now, l.chain.ByTill(a) || l.chain.ByLanes(a))
+		doc = refusal.Of(a, now, l.chain.ByStampTaker(a) || l.chain.ByLanes(a))
 	}
 	doc.RequestID = v.event.ID
 	return doc

@@ -39,7 +39,7 @@ func (d *Door) Admit(source netip.Addr, now time.Time) bool {
 	if d == nil {
 		return true
 	}
-	if e := d.chain.edge; e != nil {
+	if e := d.chain.gate; e != nil {
 		e.Connections.Add(1)
 	}
 	if len(d.chain.links) == 0 || d.trusts != nil && d.trusts(source) {
@@ -51,7 +51,7 @@ func (d *Door) Admit(source netip.Addr, now time.Time) bool {
 	d.chain.Judge(context.Background(), &v.event, &v.pass)
 	in := v.pass.Answer.Verdict == weir.Admit
 	v.pass.Settle(weir.Outcome{Time: now, Done: in})
-	if e := d.chain.edge; e != nil && !in {
+	if e := d.chain.gate; e != nil && !in {
 		e.TurnedAway.Add(1)
 	}
 	return in

@@ -81,11 +81,11 @@ func (l *Link) sign(a *weir.Answer) {
 // A Chain is an ordered list of throttles. It is safe for concurrent use and does not change.
 type Chain struct {
 	links   []*Link
-	till    *Link // nil where no stamps are taken
+	taker   *Link // nil where no stamps are taken
 	lanes   *Link // nil where the capacity is not limited
 	failed  func(link string, err error)
-	edge    *Edge     // where it stands; nil where nobody asks
-	answers sync.Pool // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
+	gate    *GateFigures // of the gate that it belongs to; nil where nobody asks
+	answers sync.Pool    // of *weir.Answer, for what throttles say: a pass may be held for long and should be small
 }
 
 // New returns a chain of links. failed, which may be nil, is called for every throttle that fails.
@@ -102,8 +102,8 @@ func New(links []*Link, failed func(link string, err error)) (*Chain, error) {
 	return c, nil
 }
 
-// At says where the chain stands, before it is used.
-func (c *Chain) At(e *Edge) { c.edge = e }
+// At says which gate the chain belongs to. Call it before the chain is used.
+func (c *Chain) At(to *GateFigures) { c.gate = to }
 
 // Links returns the links in order. They must not be changed.
 func (c *Chain) Links() []*Link { return c.links }
@@ -229,11 +229,11 @@ func (p *Pass) take(i int, a *weir.Answer, now time.Time) bool {
 
 // note tells those who watch that a throttle holds the event back, or would. first means that it has not done so yet.
 func (p *Pass) note(link *Link, a *weir.Answer, now time.Time, shadow, first bool) {
-	edge := p.chain.edge
+	gate := p.chain.gate
 	if shadow && !p.would {
 		p.would = true
-		if edge != nil {
-			edge.Would.Add(1)
+		if gate != nil {
+			gate.Would.Add(1)
 		}
 	}
 	w := link.Watch
@@ -249,18 +249,18 @@ func (p *Pass) note(link *Link, a *weir.Answer, now time.Time, shadow, first boo
 		w.Held(now, who, 1, shadow)
 	}
 	if a.Verdict >= weir.Challenge && w.refusals.admit(now) {
-		link.refused(a, now, edge, &c, &who, shadow)
+		link.refused(a, now, gate, &c, &who, shadow)
 	}
 }
 
 // refused keeps a refusal for those who watch. It is a function of its own, as are others here, so that a goroutine
 // that waits has never needed the stack for it.
-func (l *Link) refused(a *weir.Answer, now time.Time, edge *Edge, c *client, who *Party, shadow bool) {
+func (l *Link) refused(a *weir.Answer, now time.Time, gate *GateFigures, c *client, who *Party, shadow bool) {
 	r := Refusal{Time: now, Verdict: a.Verdict, Reason: a.Reason, Figure: a.Figure, Until: a.Until, Shadow: shadow,
 		Who: *who, Source: c.source, ID: c.id}
 	r.By = l.Name
-	if edge != nil {
-		r.Gate = edge.Gate
+	if gate != nil {
+		r.Gate = gate.Gate
 	}
 	l.Watch.refusals.put(&r)
 }

@@ -223,8 +223,8 @@ func (w *Watch) Age(now time.Time) {
 	}
 }
 
-// An Edge is where a chain stands: a gate, for those who watch. Chains of one gate share it, and reloads keep it.
-type Edge struct {
+// GateFigures are what the chains of one gate count for those who watch. Reloads keep them.
+type GateFigures struct {
 	Gate string
 	// Would counts events that throttles in shadow would have held back, each once.
 	Would atomic.Uint64

@@ -19,7 +19,7 @@ func watched(t *testing.T, throttles ...*script) *Chain {
 	for _, l := range c.Links() {
 		l.Watch = new(Watch)
 	}
-	c.At(&Edge{Gate: ":8080"})
+	c.At(&GateFigures{Gate: ":8080"})
 	return c
 }
 
@@ -107,7 +107,7 @@ func TestWouldBeHeldBack(t *testing.T) {
 			t.Errorf("%d: %q, want %q", i, got, want)
 		}
 	}
-	if n := chain.edge.Would.Load(); n != 3 {
+	if n := chain.gate.Would.Load(); n != 3 {
 		t.Errorf("%d events at the gate", n)
 	}
 	all, left := chain.Links()[0].Watch.Refusals()
@@ -294,7 +294,7 @@ func TestDoorCounts(t *testing.T) {
 		door.Admit(source, start)
 	}
 	door.Admit(netip.MustParseAddr("10.0.0.1"), start)
-	if e := chain.edge; e.Connections.Load() != 4 || e.TurnedAway.Load() != 3 {
+	if e := chain.gate; e.Connections.Load() != 4 || e.TurnedAway.Load() != 3 {
 		t.Errorf("%d connections, %d turned away", e.Connections.Load(), e.TurnedAway.Load())
 	}
 }

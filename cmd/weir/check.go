@@ -137,7 +137,7 @@ func unresolved(cfg *config.Config, file string, by upstream.Resolver) config.Er
 	defer cancel()
 	var all sync.WaitGroup
 	var mu sync.Mutex
-	var odd []*weir.FieldError
+	var warnings []*weir.FieldError
 	for i := range cfg.HTTP {
 		o := &cfg.HTTP[i].Upstream
 		names := o.Names()
@@ -153,15 +153,15 @@ func unresolved(cfg *config.Config, file string, by upstream.Resolver) config.Er
 				}
 				mu.Lock()
 				defer mu.Unlock()
-				odd = append(odd, &weir.FieldError{Path: fmt.Sprintf("http[%d].upstream.servers[%d]", i, k),
+				warnings = append(warnings, &weir.FieldError{Path: fmt.Sprintf("http[%d].upstream.servers[%d]", i, k),
 					Msg:  fmt.Sprintf("%s cannot be looked up here: %v", name, err),
 					Hint: "weir starts, and answers with 503 until it can be"})
 			})
 		}
 	}
 	all.Wait()
-	slices.SortFunc(odd, func(a, b *weir.FieldError) int { return cmp.Compare(a.Path, b.Path) })
-	return config.At(file, odd)
+	slices.SortFunc(warnings, func(a, b *weir.FieldError) int { return cmp.Compare(a.Path, b.Path) })
+	return config.At(file, warnings)
 }
 
 func mistakesOf(all config.Errors) []mistake {

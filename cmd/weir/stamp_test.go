@@ -23,27 +23,27 @@ import (
 	"weir/throttle/stamp/payer"
 )
 
-// A stampGate asks for stamps, of web and mail, with a real office and a real desk.
+// A stampGate asks for stamps, of web and mail, with real issuers.
 type stampGate struct {
-	office *stamp.Office
-	desk   *stamp.MailDesk
+	issuer *stamp.Issuer
+	mail   *stamp.MailIssuer
 	asked  chan struct{} // somebody has come for /slow or /hang
-	at     time.Time     // the desk's time, which stands still
+	at     time.Time     // the time of mail stamps, which stands still
 }
 
 func newStampGate(t *testing.T) *stampGate {
 	t.Helper()
-	office, err := stamp.New(stamp.Options{}, time.Time{})
+	issuer, err := stamp.New(stamp.Options{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 256}, nil, nil)
+	mail, err := stamp.NewMailIssuer(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 256}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// At the full hour the desk takes another seed, and those of two hours ago are out of date. So that this does not
-	// happen to the commands meanwhile, which have the machine's clock, the desk is ahead of it.
-	return &stampGate{office: office, desk: desk, asked: make(chan struct{}, 1), at: time.Now().Add(5 * time.Minute)}
+	// At the full hour mail stamps get another seed, and those of two hours ago are out of date. So that this does not
+	// happen to the commands meanwhile, which have the machine's clock, the issuer is ahead of it.
+	return &stampGate{issuer: issuer, mail: mail, asked: make(chan struct{}, 1), at: time.Now().Add(5 * time.Minute)}
 }
 
 func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -67,7 +67,7 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/page", http.StatusFound)
 		return
 	case "/params":
-		text, _ := g.desk.Params(g.at).MarshalJSON()
+		text, _ := g.mail.Params(g.at).MarshalJSON()
 		w.Write(text)
 		return
 	case "/large":
@@ -81,7 +81,7 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		work = 1 << 36
 		defer func() { g.asked <- struct{}{} }()
 	default:
-		_, err := g.office.Verify(r.Context(), time.Now(), r.Header.Get(payer.StampHeader), stamp.Demand{Covers: 50})
+		_, err := g.issuer.Verify(r.Context(), time.Now(), r.Header.Get(payer.StampHeader), stamp.Demand{Covers: 50})
 		if err == nil && r.URL.Path != "/never" {
 			fmt.Fprintf(w, "%s for %s with %q\n", r.URL.Path, r.UserAgent(), r.Header["X-Odd"])
 			return
@@ -89,7 +89,7 @@ func (g *stampGate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if text == "" {
 		var err error
-		if text, err = g.office.Issue(time.Now(), stamp.Ask{Work: work, Lifetime: 5 * time.Minute}); err != nil {
+		if text, err = g.issuer.Issue(time.Now(), stamp.Ask{Work: work, Lifetime: 5 * time.Minute}); err != nil {
 			panic(err)
 		}
 	}
@@ -156,7 +156,7 @@ func (g *stampGate) challenge(ts *testscript.TestScript, _ bool, args []string) 
 		}
 		ts.Check(ask.Algorithm.UnmarshalText([]byte(a)))
 	}
-	text, err := g.office.Issue(now, ask)
+	text, err := g.issuer.Issue(now, ask)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text+"\n"), 0o600))
 }
@@ -167,7 +167,7 @@ func (g *stampGate) paid(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("usage: paid FILE")
 	}
 	text := regexp.MustCompile(`[\w-]+\.[\w-]{20,}`).FindString(ts.ReadFile(args[0]))
-	_, err := g.office.Verify(context.Background(), time.Now(), text, stamp.Demand{})
+	_, err := g.issuer.Verify(context.Background(), time.Now(), text, stamp.Demand{})
 	ts.Check(err)
 }
 
@@ -178,7 +178,7 @@ func (g *stampGate) params(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	ago, err := strconv.Atoi(args[2])
 	ts.Check(err)
-	p := g.desk.Params(g.at.Add(-time.Duration(ago) * time.Hour))
+	p := g.mail.Params(g.at.Add(-time.Duration(ago) * time.Hour))
 	ts.Check(p.Work.UnmarshalText([]byte(args[1])))
 	text, err := p.MarshalJSON()
 	ts.Check(err)
@@ -200,8 +200,8 @@ func (g *stampGate) stamped(ts *testscript.TestScript, _ bool, args []string) {
 	if len(stamps) != len(recipients) {
 		ts.Fatalf("%d stamps for %d recipients", len(stamps), len(recipients))
 	}
-	ts.Check(errors.Join(g.desk.VerifyEach(context.Background(), g.at, stamps,
-		stamp.Letter{Message: stamp.BodyID(body)}, recipients)...))
+	ts.Check(errors.Join(g.mail.VerifyEach(context.Background(), g.at, stamps,
+		stamp.MailBinding{Message: stamp.BodyID(body)}, recipients)...))
 	if rest := regexp.MustCompile(`(?m)^`+stamp.MailHeader+`:.*\n( .*\n)*`).ReplaceAllString(text,
 		""); rest != original {
 		ts.Fatalf("the message was changed:\n%q\n%q", rest, original)

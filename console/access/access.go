@@ -1,6 +1,6 @@
 // Package access decides who may use the console: operators with passwords and sessions, and programs with tokens.
 //
-// A Desk keeps everything in the store, and of each secret only what it is recognised by. It hashes few passwords at
+// Operators keeps everything in the store, and of each secret only what it is recognised by. It hashes few passwords at
 // once, and limits wrong ones by quotas that are charged before a password is looked at.
 package access
 
@@ -125,7 +125,7 @@ func newSecret(mark string) (text string, sum store.Sum) {
 func NewPassword() string { return rand.Text()[:passwordLetter] }
 
 // sign returns what nobody without the key can make for these texts.
-func (d *Desk) sign(purpose string, texts ...string) string {
+func (d *Operators) sign(purpose string, texts ...string) string {
 	mac := hmac.New(sha256.New, d.o.Secret)
 	fmt.Fprintf(mac, "%d:%s", len(purpose), purpose)
 	for _, t := range texts {
@@ -136,7 +136,7 @@ func (d *Desk) sign(purpose string, texts ...string) string {
 
 // Form returns the token that forms of somebody carry, so that pages of other sites cannot send them. It is empty for
 // those who can send none.
-func (d *Desk) Form(who Identity) string {
+func (d *Operators) Form(who Identity) string {
 	if who.bound == "" {
 		return ""
 	}
@@ -144,26 +144,26 @@ func (d *Desk) Form(who Identity) string {
 }
 
 // Genuine reports whether a form of somebody carries its token.
-func (d *Desk) Genuine(who Identity, token string) bool {
+func (d *Operators) Genuine(who Identity, token string) bool {
 	want := d.Form(who)
 	return want != "" && hmac.Equal([]byte(token), []byte(want))
 }
 
 // Sign signs a text for one purpose, for what somebody is shown.
-func (d *Desk) Sign(who Identity, purpose, text string) string {
+func (d *Operators) Sign(who Identity, purpose, text string) string {
 	return d.sign(purpose, who.bound, text)
 }
 
 // Signed reports whether Sign made a signature.
-func (d *Desk) Signed(who Identity, purpose, text, signature string) bool {
+func (d *Operators) Signed(who Identity, purpose, text, signature string) bool {
 	return who.bound != "" && hmac.Equal([]byte(signature), []byte(d.Sign(who, purpose, text)))
 }
 
 // Before returns the token of a form that is sent before somebody is known: the login. seed is in a cookie.
-func (d *Desk) Before(seed string) string { return d.sign("log-in", seed) }
+func (d *Operators) Before(seed string) string { return d.sign("log-in", seed) }
 
 // GenuineBefore reports whether a form carries what Before returned.
-func (d *Desk) GenuineBefore(seed, token string) bool {
+func (d *Operators) GenuineBefore(seed, token string) bool {
 	return seed != "" && hmac.Equal([]byte(token), []byte(d.Before(seed)))
 }
 

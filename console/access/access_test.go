@@ -21,9 +21,9 @@ var (
 	root   = Local("root")
 )
 
-// rig is a desk over a real store, with the clock in the test's hand.
+// rig is Operators over a real store, with the clock in the test's hand.
 type rig struct {
-	*Desk
+	*Operators
 	t     testing.TB
 	clock *clock.Fake
 	store *sqlite.Store
@@ -37,11 +37,11 @@ func newRig(t testing.TB) *rig {
 	}
 	t.Cleanup(func() { kept.Close() })
 	r := &rig{t: t, clock: clock.NewFake(start), store: kept}
-	r.Desk = r.desk()
+	r.Operators = r.again()
 	return r
 }
 
-func (r *rig) desk() *Desk {
+func (r *rig) again() *Operators {
 	r.t.Helper()
 	d, err := New(Options{Store: r.store.Access(), Clock: r.clock, HashMemory: 8,
 		Secret: []byte("secret of the tests, 32 bytes ok")})
@@ -122,9 +122,9 @@ func TestLogInAndOut(t *testing.T) {
 	if err != nil || who.Name != "ann" || who.Role != Act || who.Operator != "ann" {
 		t.Fatalf("%+v, %v", who, err)
 	}
-	// Another desk, as after a restart, knows the session and its forms.
-	if again, err := r.desk().Session(t.Context(), in.Secret); err != nil || again != who ||
-		!r.desk().Genuine(again, r.Form(who)) {
+	// Other Operators, as after a restart, knows the session and its forms.
+	if again, err := r.again().Session(t.Context(), in.Secret); err != nil || again != who ||
+		!r.again().Genuine(again, r.Form(who)) {
 		t.Errorf("%+v, %v", again, err)
 	}
 	// A second session of the same operator has other forms.
@@ -269,7 +269,7 @@ func TestOperators(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := r.Operators(ctx)
+	all, err := r.List(ctx)
 	if err != nil || len(all) != 2 || all[0].Name != "ann" || all[0].Sessions != 1 || all[1].Sessions != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}

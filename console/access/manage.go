@@ -32,7 +32,7 @@ func detail(v any) store.Detail {
 }
 
 // hash hashes a new password. One is hashed at a time.
-func (d *Desk) hash(ctx context.Context, password string) (string, error) {
+func (d *Operators) hash(ctx context.Context, password string) (string, error) {
 	if err := CheckPassword(password); err != nil {
 		return "", err
 	}
@@ -50,7 +50,7 @@ const First = "admin"
 
 // MakeFirst makes the first operator, if there is none at all, and reports whether it did. keep is given the password,
 // and sees to it that somebody learns it; if it fails, no operator is made.
-func (d *Desk) MakeFirst(ctx context.Context, keep func(name, password string) error) (bool, error) {
+func (d *Operators) MakeFirst(ctx context.Context, keep func(name, password string) error) (bool, error) {
 	empty := false
 	if err := d.o.Store.View(ctx, func(tx store.AccessTx) error {
 		some, err := tx.Operators("", 1)
@@ -76,8 +76,8 @@ func (d *Desk) MakeFirst(ctx context.Context, keep func(name, password string) e
 	})
 }
 
-// Operators returns all operators.
-func (d *Desk) Operators(ctx context.Context) (all []OperatorView, err error) {
+// List returns all operators.
+func (d *Operators) List(ctx context.Context) (all []OperatorView, err error) {
 	all = []OperatorView{}
 	err = d.o.Store.View(ctx, func(tx store.AccessTx) error {
 		found, err := tx.Operators("", MaxOperators)
@@ -93,7 +93,7 @@ func (d *Desk) Operators(ctx context.Context) (all []OperatorView, err error) {
 	return all, err
 }
 
-func (d *Desk) view(o store.Operator, open []store.Session) OperatorView {
+func (d *Operators) view(o store.Operator, open []store.Session) OperatorView {
 	v := OperatorView{Name: o.Name, Role: Role(o.Role), Made: o.Made, Changed: o.Changed}
 	for _, s := range open {
 		if d.open(s) {
@@ -105,8 +105,8 @@ func (d *Desk) view(o store.Operator, open []store.Session) OperatorView {
 
 // AddOperator adds an operator. Its errors are ErrName, ErrRole, ErrTooMany, store.ErrExists, those of a password, and
 // those of the store.
-func (d *Desk) AddOperator(ctx context.Context, by Identity, name string, role Role, password string) (v OperatorView,
-	err error) {
+func (d *Operators) AddOperator(ctx context.Context, by Identity, name string, role Role, password string) (
+	v OperatorView, err error) {
 	if err := CheckName(name); err != nil {
 		return v, err
 	}
@@ -141,7 +141,7 @@ func (d *Desk) AddOperator(ctx context.Context, by Identity, name string, role R
 
 // RemoveOperator removes an operator, whose sessions and tokens end at once. The last one with the role admin stays:
 // ErrLastAdmin.
-func (d *Desk) RemoveOperator(ctx context.Context, by Identity, name string) error {
+func (d *Operators) RemoveOperator(ctx context.Context, by Identity, name string) error {
 	now := d.o.Clock.Now()
 	err := d.o.Store.Update(ctx, func(tx store.AccessTx) error {
 		o, err := tx.Operator(name)
@@ -176,7 +176,7 @@ func needsNot(tx store.AccessTx, name string) error {
 
 // SetRole gives an operator another role, at once: in open sessions, too. The last one with the role admin keeps it:
 // ErrLastAdmin. Its other errors are ErrRole, store.ErrNotFound and those of the store.
-func (d *Desk) SetRole(ctx context.Context, by Identity, name string, role Role) (v OperatorView, err error) {
+func (d *Operators) SetRole(ctx context.Context, by Identity, name string, role Role) (v OperatorView, err error) {
 	if !role.Valid() {
 		return v, ErrRole
 	}
@@ -221,7 +221,7 @@ func sessionID(s store.Session) string { return hex.EncodeToString(s.Sum[:sessio
 func (who Identity) is(s store.Session) bool { return who.bound == sessionBound(s) }
 
 // Sessions returns the open sessions of an operator, the latest used first, or store.ErrNotFound.
-func (d *Desk) Sessions(ctx context.Context, who Identity, name string) (all []SessionView, err error) {
+func (d *Operators) Sessions(ctx context.Context, who Identity, name string) (all []SessionView, err error) {
 	all = []SessionView{}
 	err = d.o.Store.View(ctx, func(tx store.AccessTx) error {
 		if _, err := tx.Operator(name); err != nil {
@@ -241,7 +241,7 @@ func (d *Desk) Sessions(ctx context.Context, who Identity, name string) (all []S
 // EndSessions ends sessions of an operator at once, and returns how many: all, or the one with an id, or all but the
 // one of whoever asks. Its errors are store.ErrNotFound, for an operator or an id that is not there, and those of the
 // store.
-func (d *Desk) EndSessions(ctx context.Context, by Identity, name, id string, others bool) (n int, err error) {
+func (d *Operators) EndSessions(ctx context.Context, by Identity, name, id string, others bool) (n int, err error) {
 	now := d.o.Clock.Now()
 	err = d.o.Store.Update(ctx, func(tx store.AccessTx) error {
 		n = 0
@@ -271,7 +271,7 @@ func (d *Desk) EndSessions(ctx context.Context, by Identity, name, id string, ot
 }
 
 // SetPassword changes the password of an operator and ends all their sessions.
-func (d *Desk) SetPassword(ctx context.Context, by Identity, name, password string) (v OperatorView, err error) {
+func (d *Operators) SetPassword(ctx context.Context, by Identity, name, password string) (v OperatorView, err error) {
 	hash, err := d.hash(ctx, password)
 	if err != nil {
 		return v, err
@@ -294,13 +294,13 @@ func (d *Desk) SetPassword(ctx context.Context, by Identity, name, password stri
 }
 
 // Confirm returns nil if a password is that of an operator. Its errors are those of LogIn.
-func (d *Desk) Confirm(ctx context.Context, a Attempt) error {
+func (d *Operators) Confirm(ctx context.Context, a Attempt) error {
 	_, err := d.check(ctx, a)
 	return err
 }
 
 // Tokens returns all tokens, without their secrets.
-func (d *Desk) Tokens(ctx context.Context) (all []store.Token, err error) {
+func (d *Operators) Tokens(ctx context.Context) (all []store.Token, err error) {
 	err = d.o.Store.View(ctx, func(tx store.AccessTx) (err error) {
 		all, err = tx.Tokens("", MaxTokens)
 		return err
@@ -313,8 +313,8 @@ func (d *Desk) Tokens(ctx context.Context) (all []store.Token, err error) {
 
 // AddToken makes a token and returns its secret, which nobody can find out later. For life 0 it does not expire. Its
 // errors are ErrName, ErrRole, ErrLife, ErrTooMany, store.ErrExists, and those of the store.
-func (d *Desk) AddToken(ctx context.Context, by Identity, name string, role Role, life time.Duration) (k store.Token,
-	secret string, err error) {
+func (d *Operators) AddToken(ctx context.Context, by Identity, name string, role Role, life time.Duration) (
+	k store.Token, secret string, err error) {
 	switch err := CheckName(name); {
 	case err != nil:
 		return k, "", err
@@ -348,7 +348,7 @@ func (d *Desk) AddToken(ctx context.Context, by Identity, name string, role Role
 }
 
 // RevokeToken ends a token at once, or returns store.ErrNotFound.
-func (d *Desk) RevokeToken(ctx context.Context, by Identity, name string) error {
+func (d *Operators) RevokeToken(ctx context.Context, by Identity, name string) error {
 	return d.o.Store.Update(ctx, func(tx store.AccessTx) error {
 		gone, err := tx.RemoveToken(name)
 		if err == nil && !gone {

@@ -82,11 +82,11 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	}
 	h, now := v.hold, g.env.Clock.Now()
 	v.event.Time = now
-	till := chain.Till()
-	if till != nil {
+	taker := chain.StampTaker()
+	if taker != nil {
 		v.event.Load = weir.Load{Of: "api/" + name, Share: weir.Share(q.Load)}
 		v.event.Purse = weir.NewPurse(func(ctx context.Context, ev *weir.Event) (weir.Paid, func()) {
-			return till.Receive(ctx, ev, q.Stamp, q.Message)
+			return taker.Receive(ctx, ev, q.Stamp, q.Message)
 		})
 	}
 	defer g.Recover("a panic while judging a question", func() {
@@ -95,8 +95,8 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	})
 	chain.Judge(c.r.Context(), &v.event, &h.pass)
 	d = newDecision(&h.pass.Answer, now)
-	if d.Verdict == weir.Challenge && till != nil {
-		p, err := till.Ask(&v.event, v.event.Client, q.Message)
+	if d.Verdict == weir.Challenge && taker != nil {
+		p, err := taker.Ask(&v.event, v.event.Client, q.Message)
 		if err != nil {
 			g.env.Log.Error("no puzzle could be made", "policy", name, "err", err)
 			return d, failure()

@@ -28,15 +28,15 @@ type call struct {
 	answered bool
 }
 
-// An endpoint serves a path.
-type endpoint struct {
+// A resource is what a path of the API leads to.
+type resource struct {
 	method string
 	public bool // no token is needed
 	serve  func(*call)
 }
 
-// endpoints are those of the API, by path.
-var endpoints = map[string]endpoint{
+// resources are those of the API, by path.
+var resources = map[string]resource{
 	"/":             {http.MethodGet, true, (*call).index},
 	"/openapi.json": {http.MethodGet, true, (*call).openAPI},
 	"/v1/policies":  {http.MethodGet, false, (*call).policies},
@@ -64,13 +64,13 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// find returns the endpoint that a request is for, or answers the request and reports false.
-func (c *call) find() (endpoint, bool) {
-	e, known := endpoints[c.r.URL.Path]
+// find returns the resource that a request is for, or answers the request and reports false.
+func (c *call) find() (resource, bool) {
+	e, known := resources[c.r.URL.Path]
 	switch {
 	case !known:
 		hint := "see /openapi.json"
-		if near := weir.Nearest(c.r.URL.Path, slices.Sorted(maps.Keys(endpoints))...); near != "" {
+		if near := weir.Nearest(c.r.URL.Path, slices.Sorted(maps.Keys(resources))...); near != "" {
 			hint = fmt.Sprintf("did you mean %s?", near)
 		}
 		c.refuse(newProblem(http.StatusNotFound, problemNotFound,
@@ -84,7 +84,7 @@ func (c *call) find() (endpoint, bool) {
 	default:
 		return e, true
 	}
-	return endpoint{}, false
+	return resource{}, false
 }
 
 // refuseStranger answers a client that shows no token, or a wrong one (RFC 6750, 3).

@@ -54,10 +54,10 @@ func sorted(o any) []string {
 func TestOpenAPIPaths(t *testing.T) {
 	doc := document(t)
 	paths := doc["paths"].(object)
-	if got, want := sorted(paths), slices.Sorted(maps.Keys(endpoints)); !slices.Equal(got, want) {
+	if got, want := sorted(paths), slices.Sorted(maps.Keys(resources)); !slices.Equal(got, want) {
 		t.Errorf("described %v, served %v", got, want)
 	}
-	for path, e := range endpoints {
+	for path, e := range resources {
 		operation, ok := under(doc, paths, path, strings.ToLower(e.method)).(object)
 		if !ok || len(paths[path].(object)) != 1 {
 			t.Errorf("%s is not described as %s alone", path, e.method)
@@ -209,7 +209,7 @@ func TestOpenAPIExamples(t *testing.T) {
 	q := newQuota(t, c, delayed(perMinute(20)))
 	r := start(t, Options{}, c, policies{"web": chainOf(t, q), "mail": chainOf(t)})
 	sent := 0
-	for path, e := range endpoints {
+	for path, e := range resources {
 		operation := under(doc, doc, "paths", path, strings.ToLower(e.method)).(object)
 		for status, response := range operation["responses"].(object) {
 			for kind, content := range under(doc, response, "content").(object) {

@@ -185,7 +185,7 @@ func TestChallenge(t *testing.T) {
 		r.seen.decisions(weir.Challenge) != 1 {
 		t.Error(a.status, a.body, r.seen.decided)
 	}
-	dear := &till{newProbe(func(_ *weir.Event, a *weir.Answer) {
+	dear := &taker{newProbe(func(_ *weir.Event, a *weir.Answer) {
 		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid,
 			weir.Figure{Rule: "stamp", Unit: "operations", Limit: 65536}
 	})}
@@ -199,16 +199,16 @@ func TestChallenge(t *testing.T) {
 	}
 }
 
-// A till is a throttle that takes stamps.
-type till struct{ *probe }
+// A stamp taker is a throttle that takes stamps.
+type taker struct{ *probe }
 
-func (till) Receive(context.Context, *weir.Event, string, string) (weir.Paid, func()) {
+func (taker) Receive(context.Context, *weir.Event, string, string) (weir.Paid, func()) {
 	return weir.Paid{}, nil
 }
-func (till) Ask(*weir.Event, string, string) (weir.Puzzle, error) { return weir.Puzzle{}, nil }
-func (till) Terms() weir.Terms                                    { return weir.Terms{} }
+func (taker) Ask(*weir.Event, string, string) (weir.Puzzle, error) { return weir.Puzzle{}, nil }
+func (taker) Terms() weir.Terms                                    { return weir.Terms{} }
 
-var _ policy.Till = till{}
+var _ policy.StampTaker = taker{}
 
 // Whatever method and path the question has.
 func TestAnyMethodAndPath(t *testing.T) {

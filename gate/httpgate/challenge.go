@@ -40,7 +40,7 @@ func (x *exchange) payer() string {
 // Take reports whether the general pool takes a request that a stamp is asked of. A browser that would have to wait
 // gets the page instead, which pays by itself and shows the place in line.
 func (x *exchange) Take() bool {
-	if x.setup.chain.TillLink().Shadow.Load() { // nothing is asked
+	if x.setup.chain.StampTakerLink().Shadow.Load() { // nothing is asked
 		return false
 	}
 	s, ok := x.setup.lanes.Take(&x.event,
@@ -59,7 +59,7 @@ func (x *exchange) Take() bool {
 // pooled reports whether a client that does not pay may wait instead: if the stamp is asked because of the load, and
 // not because of a limit of the client's own.
 func (x *exchange) pooled() bool {
-	return x.setup.lanes != nil && x.setup.chain.ByTill(&x.pass.Answer)
+	return x.setup.lanes != nil && x.setup.chain.ByStampTaker(&x.pass.Answer)
 }
 
 // dropped reports whether the general pool took the request and could not keep it. It is then asked for a stamp.
@@ -108,7 +108,7 @@ func (x *exchange) challenge() {
 		x.failedByClient(*err)
 		return
 	}
-	puzzle, err := x.setup.till.Ask(&x.event, client, message)
+	puzzle, err := x.setup.taker.Ask(&x.event, client, message)
 	if err != nil {
 		x.gate.env.Log.Error("no puzzle could be made", "id", x.event.ID, "err", err)
 		x.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Failure, Figure: weir.Figure{By: a.By, Rule: a.Rule}})

@@ -21,11 +21,11 @@ type exchange struct {
 	pass *policy.Pass
 	own  *http1.Fields // of the request, where no session has read it; nil before there were some
 	late *time.Timer   // looks at an HTTP/2 stream; nil before there was one
-	errand
+	requestState
 }
 
-// An errand is what an exchange knows of the request under way.
-type errand struct {
+// A requestState is what an exchange knows of the request under way.
+type requestState struct {
 	gate  *Gate
 	setup *setup
 	conn  *conn // nil when the request came on no connection of the gate's own
@@ -104,7 +104,7 @@ func (x *exchange) recycle() {
 	if x.own != nil {
 		x.own.Reset()
 	}
-	x.errand = errand{}
+	x.requestState = requestState{}
 	exchanges.Put(x)
 }
 

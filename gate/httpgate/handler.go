@@ -287,14 +287,14 @@ func (x *exchange) judge() bool {
 	}
 	if a.Verdict == weir.Refuse && x.payment != nil && x.dropped() {
 		a.Verdict, a.Reason, a.Figure = weir.Challenge, weir.Unpaid,
-			weir.Figure{By: x.setup.chain.TillLink().Name, Rule: a.Rule}
+			weir.Figure{By: x.setup.chain.StampTakerLink().Name, Rule: a.Rule}
 	}
-	if a.Verdict == weir.Challenge && x.setup.till != nil {
+	if a.Verdict == weir.Challenge && x.setup.taker != nil {
 		x.challenge()
 		return false
 	}
 	// A client that is refused by a limit of its own asks nothing of the upstream.
-	if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByTill(a) || chain.ByLanes(a)) {
+	if chain := x.setup.chain; x.setup.lanes != nil && (chain.ByStampTaker(a) || chain.ByLanes(a)) {
 		x.setup.lanes.TurnedAway(&x.event, x.onward)
 	}
 	x.refuse(a)

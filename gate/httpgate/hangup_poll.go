@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// polledHangups notices clients that leave where the system does not tell of them: it looks at the watched sockets now
-// and then. A client that has sent more before it left is noticed only when that is read.
+// polledHangups notices clients that leave, on systems that do not report it: it looks at all watched sockets every
+// pollTime. If a client has sent bytes before it left, that is noticed only after they were read.
 type polledHangups struct {
 	mu      sync.Mutex
 	watched map[*polledConn]struct{}
@@ -29,8 +29,8 @@ func newPolledHangups() *polledHangups {
 	return &polledHangups{watched: map[*polledConn]struct{}{}}
 }
 
-// add calls gone, once, when the peer of a connection hangs up. The function returned ends the watch; it is nil when
-// the connection cannot be watched.
+// add calls gone, once, when the client of a connection hangs up. remove ends the watch. It is nil if the connection
+// cannot be watched.
 func (h *polledHangups) add(c syscall.Conn, gone func()) (remove func()) {
 	rc, err := c.SyscallConn()
 	if err != nil {
@@ -71,7 +71,7 @@ func (h *polledHangups) look() {
 	}
 }
 
-// left reports whether the next thing to be read is the end.
+// left reports whether the client has hung up and nothing of it is left to read.
 func (c *polledConn) left() (gone bool) {
 	failed := c.rc.Control(func(fd uintptr) {
 		var one [1]byte

@@ -43,11 +43,11 @@ func (x *exchange) known() {
 		x.event.Load = weir.Load{Of: s.of, Share: share, Delay: delay}
 		x.event.Holder = x
 	}
-	if s.till == nil {
+	if s.taker == nil {
 		return
 	}
 	x.event.Agent = x.full().UserAgent()
-	x.payment = &payment{terms: s.till.Terms()}
+	x.payment = &payment{terms: s.taker.Terms()}
 	if x.terms.Address {
 		x.event.Client = identify.AddressID(x.event.Source)
 	} else {
@@ -83,12 +83,12 @@ func (x *exchange) pay(ctx context.Context, ev *weir.Event) (paid weir.Paid, ref
 		message = x.message()
 		name = pages.MessageCookie(message)
 	}
-	if paid, refund = x.setup.till.Receive(ctx, ev, stamp, message); stamp != "" || paid.First() {
+	if paid, refund = x.setup.taker.Receive(ctx, ev, stamp, message); stamp != "" || paid.First() {
 		return paid, refund
 	}
 	for _, stamp := range x.brought(name) {
 		x.spentCookie = x.terms.Binds
-		if paid, refund = x.setup.till.Receive(ctx, ev, stamp, message); paid.First() || paid.Fault == weir.Overload {
+		if paid, refund = x.setup.taker.Receive(ctx, ev, stamp, message); paid.First() || paid.Fault == weir.Overload {
 			return paid, refund
 		}
 	}

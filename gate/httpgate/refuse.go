@@ -17,8 +17,8 @@ func (x *exchange) refuse(a *weir.Answer) { x.answer(x.document(a)) }
 // document describes the verdict. A client without an account is told how to name one.
 func (x *exchange) document(a *weir.Answer) refusal.Refusal {
 	chain := x.setup.chain
-	unpayable := a.Verdict == weir.Challenge && x.setup.till == nil
-	doc := refusal.Of(a, x.onward, unpayable || chain.ByTill(a) || chain.ByLanes(a))
+	unpayable := a.Verdict == weir.Challenge && x.setup.taker == nil
+	doc := refusal.Of(a, x.onward, unpayable || chain.ByStampTaker(a) || chain.ByLanes(a))
 	if doc.Status == http.StatusUnauthorized {
 		for _, challenge := range x.setup.accounts.Challenges() {
 			if x.tokenErr != nil && strings.HasPrefix(challenge, "Bearer ") { // RFC 6750, section 3

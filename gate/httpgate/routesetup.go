@@ -107,7 +107,7 @@ func (s *setup) lead(chains []*policy.Chain, env Env, before *setup) (err error)
 			return weir.Under(fmt.Sprintf("routes[%d]", i), err)
 		}
 		routes = append(routes, to)
-		s.stamps = s.stamps || to.till != nil
+		s.stamps = s.stamps || to.taker != nil
 	}
 	s.connect(routes, old)
 	s.signRoutes(env)

@@ -22,7 +22,7 @@ type setup struct {
 	opts     Options // with defaults
 	door     *policy.Door
 	chain    *policy.Chain
-	till     policy.Till       // nil where no stamps are taken
+	taker    policy.StampTaker // nil where no stamps are taken
 	lanes    *admission.Lanes  // nil where the capacity is not limited
 	clients  *identify.Clients // sign what clients are given
 	tickets  *admission.Tickets
@@ -59,7 +59,7 @@ func newSetup(o Options, accept, chain *policy.Chain, routes []*policy.Chain, en
 	if err := s.adopt(o, chain); err != nil {
 		return nil, err
 	}
-	s.stamps = s.till != nil
+	s.stamps = s.taker != nil
 	for _, prefix := range o.ProxyProtocol.From {
 		s.headerFrom = append(s.headerFrom, identify.PlainPrefix(prefix))
 	}
@@ -90,7 +90,7 @@ func (s *setup) adopt(o Options, chain *policy.Chain) (err error) {
 	if chain == nil {
 		chain, _ = policy.New(nil, nil)
 	}
-	s.opts, s.chain, s.till, s.lanes = o, chain, chain.Till(), nil
+	s.opts, s.chain, s.taker, s.lanes = o, chain, chain.StampTaker(), nil
 	if link := chain.LanesLink(); link != nil {
 		s.lanes, _ = link.Throttle.(*admission.Lanes)
 	}

@@ -23,13 +23,13 @@ type common struct {
 	doc Refusal
 }
 
-// commons are some of those that were told before, by a part of their causes. In a flood most refusals have few causes,
-// and sentences and JSON would take longer to make than everything else.
-var commons [64]atomic.Pointer[common]
+// remembered are some of those that were made before, by a part of their causes. In a flood most refusals have few
+// causes, and sentences and JSON would take longer to make than everything else.
+var remembered [64]atomic.Pointer[common]
 
 // common returns what the refusals of a cause have in common.
 func (c *cause) common() *common {
-	place := &commons[(uint64(c.limit)^uint64(len(c.rule))<<3^uint64(c.why)<<1)%uint64(len(commons))]
+	place := &remembered[(uint64(c.limit)^uint64(len(c.rule))<<3^uint64(c.why)<<1)%uint64(len(remembered))]
 	if known := place.Load(); known != nil && known.cause == *c {
 		return known
 	}

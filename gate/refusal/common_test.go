@@ -10,13 +10,13 @@ import (
 	"weir/internal/testkit/needs"
 )
 
-// causes are answers of which many have the same place in commons.
+// causes are answers of which many have the same place in remembered.
 func causes() (all []weir.Answer) {
 	for why := weir.NoReason; why <= weir.TooMany; why++ {
 		for _, f := range []weir.Figure{
 			{},
 			{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: weir.Window(time.Hour)},
-			{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5 + int64(len(commons)), Window: weir.Window(time.Hour)},
+			{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5 + int64(len(remembered)), Window: weir.Window(time.Hour)},
 			{By: "edge", Rule: "hourly", Unit: "requests", Limit: 5, Window: weir.Window(time.Hour), Remaining: 3},
 			{By: "plans", Rule: "hourly", Unit: "requests", Limit: 5, Window: weir.Window(time.Minute)},
 			{By: "plans", Rule: "yearly", Unit: "bytes", Limit: 5, Window: weir.Window(time.Minute), Remaining: -1},

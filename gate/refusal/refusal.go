@@ -32,7 +32,7 @@ type Refusal struct {
 }
 
 // Of returns the refusal for an answer that is not an admission. own says that the limit is the server's and not the
-// client's: that of the till, or of the lanes to the upstream.
+// client's: that of the stamp taker, or of the lanes to the upstream.
 func Of(a *weir.Answer, now time.Time, own bool) Refusal {
 	return of(a, now, own, a.Reason)
 }
@@ -54,8 +54,8 @@ func Problem(status int, detail string) Refusal {
 	return Refusal{Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: detail}
 }
 
-// OfUnpayable is Of where clients cannot pay. A challenge is told as the limit behind it: the server's own if the till
-// asks for operations, else the client's.
+// OfUnpayable is Of where clients cannot pay. A challenge is told as the limit behind it: the server's own if the stamp
+// taker asks for operations, else the client's.
 func OfUnpayable(a *weir.Answer, now time.Time) Refusal {
 	if a.Verdict != weir.Challenge {
 		return Of(a, now, false)

@@ -110,7 +110,7 @@ func TestOfUnpayable(t *testing.T) {
 		status int
 		detail string
 	}{
-		"the till": {weir.Answer{Verdict: weir.Challenge, Reason: weir.Unpaid,
+		"the stamp taker": {weir.Answer{Verdict: weir.Challenge, Reason: weir.Unpaid,
 			Figure: weir.Figure{Unit: "operations", Limit: 9}},
 			503, "The server has no room for the request right now."},
 		"a quota": {weir.Answer{Verdict: weir.Challenge, Reason: weir.Unpaid,

@@ -17,7 +17,7 @@ type counter struct {
 	plan string
 }
 
-// counters are those of one setup. Counters of overrides are made when they are first needed.
+// counters are the counters of one setup. Those of overrides are made when they are first needed.
 type counters struct {
 	limit func(Rule) (*policy.Link, error)
 	made  sync.Map // Rule → *counter
@@ -26,7 +26,7 @@ type counters struct {
 	overrides int // how many were made for overrides
 }
 
-// get returns the counter of a rule, and makes it where there is none.
+// get returns the counter of a rule, and makes it if there is none.
 func (c *counters) get(r Rule) (*counter, error) {
 	if known, ok := c.made.Load(r); ok {
 		return known.(*counter), nil
@@ -42,8 +42,8 @@ func (c *counters) get(r Rule) (*counter, error) {
 	return made.(*counter), nil
 }
 
-// override returns the counter of an override, the limit that a request brings. There are at most so many besides those
-// of the files; full means that this would be one more.
+// override returns the counter of an override: a limit that came with the request. It makes at most so many of them. If
+// that many exist, full is true and made is nil.
 func (c *counters) override(r Rule, most int) (made *counter, full bool, err error) {
 	if known, ok := c.made.Load(r); ok {
 		return known.(*counter), false, nil
@@ -62,14 +62,14 @@ func (c *counters) override(r Rule, most int) (made *counter, full bool, err err
 	return made, false, err
 }
 
-// errUncounted means that nobody knows what has been used.
+// errUncounted means that it is not known what has been used.
 var errUncounted = errors.New("the engine of exact limits is lost")
 
 // fills is how often a hit that does not fit tries to use up what is left, while other requests do the same.
 const fills = 8
 
-// hit charges hits to an account, as the original does: hits beyond the limit count too, until the window ends. Without
-// hits it only looks. It returns how much of the limit is left, and whether it has been passed.
+// hit charges hits to an account, as envoyproxy/ratelimit does: hits beyond the limit count too, until the window ends.
+// With 0 hits it charges nothing. It returns how much of the limit is left, and whether the limit is exceeded.
 func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits uint64) (left uint32, over bool,
 	err error) {
 	ev.Plan = c.plan
@@ -111,7 +111,7 @@ func (c *counter) hit(ctx context.Context, ev *weir.Event, a *weir.Answer, hits 
 	return 0, true, nil
 }
 
-// remaining is what the throttle says is left.
+// remaining is how much is left, as the throttle's answer says.
 func remaining(a *weir.Answer) int64 {
 	if len(a.Figures) > 0 {
 		return a.Figures[0].Remaining

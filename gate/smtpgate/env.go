@@ -16,14 +16,14 @@ import (
 )
 
 // An Env is what a gate needs of its surroundings, for as long as it lives. Name and Spool are needed, and a Door with
-// a Desk if weir has the passwords. The zero value of the others keeps the machine's time, and neither logs nor
+// a Verifier if weir has the passwords. The zero value of the others keeps the machine's time, and neither logs nor
 // observes.
 type Env struct {
 	gate.Env
 	Name     string // by which the spool knows the gate
 	Observer Observer
 	Spool    Spool
-	// Door lets users in. Gates that share Parts.UserGuesses share it. Default: one of its own, without a Desk.
+	// Door lets users in. Gates that share Parts.UserGuesses share it. Default: one of its own, without a Verifier.
 	Door *login.Door
 	// Commands carries out a message to the command address: the detail of the address, and the beginning of the text.
 	// nil: there are no commands by mail.

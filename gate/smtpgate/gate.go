@@ -98,7 +98,7 @@ func newSetup(env Env, o Options, p Parts) (*setup, error) {
 	listen, _, _ := net.SplitHostPort(o.Listen)
 	s.clear = loopback(listen)
 	switch {
-	case o.Auth == AuthUsers && env.Door.Desk == nil:
+	case o.Auth == AuthUsers && env.Door.Verifier == nil:
 		return nil, errors.New("there is nobody to verify passwords")
 	case o.Auth == AuthNextHop && p.Relay == nil:
 		return nil, errors.New("there is nobody to ask the next hop about passwords")

@@ -71,9 +71,9 @@ func TestParallelGuesses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var asked atomic.Int64
-			desk := login.New(login.Options{Workers: 4, Waiting: 1000})
+			verifier := login.New(login.Options{Workers: 4, Waiting: 1000})
 			r := newRig(t, func(r *rig) {
-				r.env.Door = &login.Door{Desk: desk}
+				r.env.Door = &login.Door{Verifier: verifier}
 				r.parts.Relay = relay(func(string, string) error { asked.Add(1); return login.ErrWrong })
 				change(r)
 			})
@@ -83,7 +83,7 @@ func TestParallelGuesses(t *testing.T) {
 				}
 				return "ann", fmt.Sprint("sesame ", i)
 			})
-			verified := int(asked.Load()) + int(desk.Stats().Wrong)
+			verified := int(asked.Load()) + int(verifier.Stats().Wrong)
 			if verified > most || verified < 1 || codes["535"] != verified || codes["454"] != guesses-verified {
 				t.Errorf("%d were verified, answers %v", verified, codes)
 			}
@@ -110,7 +110,7 @@ func TestParallelFirstLogIns(t *testing.T) {
 			r := newRig(t, func(r *rig) {
 				r.opts.Auth = auth
 				r.parts.Guesses, r.parts.UserGuesses = newGuesses(t, 5), userGuesses(t, 2)
-				r.env.Door = &login.Door{Desk: login.New(login.Options{Workers: 4, Waiting: 1000})}
+				r.env.Door = &login.Door{Verifier: login.New(login.Options{Workers: 4, Waiting: 1000})}
 				r.parts.Relay = relay(func(_, password string) error {
 					if password != "correct horse" {
 						return login.ErrWrong
@@ -152,7 +152,7 @@ func TestChangedPasswordIsCharged(t *testing.T) {
 	var changed atomic.Bool
 	r := newRig(t, func(r *rig) {
 		r.opts.Auth, r.parts.UserGuesses = AuthNextHop, userGuesses(t, 2)
-		r.env.Door = &login.Door{Desk: login.New(login.Options{})}
+		r.env.Door = &login.Door{Verifier: login.New(login.Options{})}
 		r.parts.Relay = relay(func(string, string) error {
 			if changed.Load() {
 				return login.ErrWrong

@@ -151,7 +151,7 @@ type rig struct {
 	env    Env
 	rules  outbreak.Options
 	seen   *observer
-	logins *login.Desk
+	logins *login.Verifier
 }
 
 // passwords are hashed once for all tests: it takes its time on purpose.
@@ -164,7 +164,7 @@ var passwords = sync.OnceValue(func() string {
 })
 
 // logins remember what was right, for all tests.
-var logins = sync.OnceValue(func() *login.Desk { return login.New(login.Options{}) })
+var logins = sync.OnceValue(func() *login.Verifier { return login.New(login.Options{}) })
 
 // newRig makes a gate on loopback that listens; change may change it before.
 func newRig(t testing.TB, change func(*rig)) *rig {
@@ -184,7 +184,7 @@ func newRig(t testing.TB, change func(*rig)) *rig {
 	r.opts = Options{Listen: "127.0.0.1:0", Hostname: "mail.example.org",
 		NextHop: nexthop.Options{Servers: []string{"127.0.0.1:1"}}}
 	r.env = Env{Env: gate.Env{Clock: r.clock}, Name: gateName, Spool: r.spool, Observer: r.seen,
-		Door:       &login.Door{Desk: r.logins},
+		Door:       &login.Door{Verifier: r.logins},
 		TakeStamps: stamp.TakeMail}
 	r.rules = outbreak.Options{Internal: []string{"inside.example.org"}, Free: []string{"support@example.org"}}
 	if change != nil {

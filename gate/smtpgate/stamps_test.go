@@ -16,14 +16,14 @@ import (
 )
 
 // stampedGate is a gate that takes stamps, of which so many operations are asked.
-func stampedGate(t *testing.T, o stamp.MailOptions, s Stamping, throttles ...weir.Throttle) (*rig, *stamp.MailDesk) {
+func stampedGate(t *testing.T, o stamp.MailOptions, s Stamping, throttles ...weir.Throttle) (*rig, *stamp.MailIssuer) {
 	t.Helper()
-	d, err := stamp.NewMailDesk(o, nil, nil)
+	d, err := stamp.NewMailIssuer(o, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return newRig(t, func(r *rig) {
-		r.opts.Stamps, r.parts.Stamps = &s, desk{d, r.spool}
+		r.opts.Stamps, r.parts.Stamps = &s, wiring{d, r.spool}
 		r.parts.Throttles = chainOf(t, throttles...)
 	}), d
 }
@@ -32,7 +32,7 @@ func stampedGate(t *testing.T, o stamp.MailOptions, s Stamping, throttles ...wei
 func paid(t *testing.T, p stamp.MailParams, to string) string {
 	t.Helper()
 	const body = "hello\r\n"
-	s, err := stamp.MailStamp(t.Context(), p, stamp.Letter{Message: stamp.BodyID([]byte(body)), Recipient: to},
+	s, err := stamp.MailStamp(t.Context(), p, stamp.MailBinding{Message: stamp.BodyID([]byte(body)), Recipient: to},
 		stamp.SolveOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -136,24 +136,24 @@ func TestThePriceFollowsTheLoad(t *testing.T) {
 	c.mail("ann@example.org", "bob@example.com", paid(t, before, "bob@example.com"), "250 ")
 }
 
-// desk is how stamps are wired.
-type desk struct {
-	*stamp.MailDesk
+// wiring is how stamps are wired.
+type wiring struct {
+	*stamp.MailIssuer
 	spool *watched
 }
 
-func (d desk) Announce(now time.Time, load weir.Share) string {
+func (d wiring) Announce(now time.Time, load weir.Share) string {
 	d.Observe(now, load)
 	text, _ := d.Params(now).MarshalJSON()
 	return "X-WEIR-STAMP " + string(text)
 }
 
-func (d desk) Digest() Digest { return stamp.NewBodyDigest() }
+func (d wiring) Digest() Digest { return stamp.NewBodyDigest() }
 
-func (d desk) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
+func (d wiring) Verify(ctx context.Context, now time.Time, load weir.Share, stamps []string, bodyID string,
 	recipients []string) (good []spool.Stamp, forged bool) {
 	d.Observe(now, load)
-	receipts, errs := d.LookEach(ctx, now, stamps, stamp.Letter{Message: bodyID}, recipients,
+	receipts, errs := d.LookEach(ctx, now, stamps, stamp.MailBinding{Message: bodyID}, recipients,
 		func(ctx context.Context, n stamp.Nonce) (bool, error) {
 			return d.spool.Spent(ctx, store.StampNonce(n))
 		})

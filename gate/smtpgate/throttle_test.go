@@ -273,7 +273,7 @@ func TestGuessing(t *testing.T) {
 	r := newRig(t, func(r *rig) {
 		r.parts.Guesses = limit.Throttle()
 		r.opts.Bounds.Logins = 100
-		r.env.Door = &login.Door{Desk: login.New(login.Options{})}
+		r.env.Door = &login.Door{Verifier: login.New(login.Options{})}
 		r.opts.Command = "weir@mail.example.org"
 		r.env.Commands = func(context.Context, time.Time, string, io.Reader) error { return notice.ErrForged }
 		r.env.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -301,7 +301,7 @@ func TestGuessing(t *testing.T) {
 	if tries < 1 || tries > 5 {
 		t.Errorf("%d tries", tries)
 	}
-	stats := func() login.Stats { return r.env.Door.Desk.Stats() }
+	stats := func() login.Stats { return r.env.Door.Verifier.Stats() }
 	verified := stats()
 	r.greeted().cmd("AUTH PLAIN "+plain("ann", "correct horse"), "454 4.7.0 ")
 	if after := stats(); after != verified {
@@ -334,7 +334,7 @@ func TestUserGuesses(t *testing.T) {
 				r.opts.Auth = auth
 				r.parts.UserGuesses = newQuota(t,
 					quota.Policy{Name: "wrong", Limit: quota.Count(3), Period: weir.Period{Length: 10 * time.Minute}})
-				r.env.Door = &login.Door{Desk: login.New(login.Options{Clock: r.clock})}
+				r.env.Door = &login.Door{Verifier: login.New(login.Options{Clock: r.clock})}
 				r.parts.Relay = relay(func(_, password string) error {
 					if asked++; password != "correct horse" {
 						return login.ErrWrong
@@ -433,13 +433,13 @@ func TestNextHopAuth(t *testing.T) {
 // TestStamps: what is announced can be paid; who has not paid waits in the pool while there is too much to do.
 func TestStamps(t *testing.T) {
 	t.Parallel()
-	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
+	d, err := stamp.NewMailIssuer(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	offended := 0
 	r := newRig(t, func(r *rig) {
-		r.opts.Stamps, r.parts.Stamps = &Stamping{}, desk{d, r.spool}
+		r.opts.Stamps, r.parts.Stamps = &Stamping{}, wiring{d, r.spool}
 		r.env.Offend = func(_ *weir.Event, a *weir.Answer) {
 			if a.Ban && a.Reason == weir.Forged {
 				offended++
@@ -465,7 +465,7 @@ func TestStamps(t *testing.T) {
 	const body = "hello\r\n\r\n..\r\n"
 	pay := func(to string) string {
 		s, err := stamp.MailStamp(t.Context(), params,
-			stamp.Letter{Message: stamp.BodyID([]byte(strings.ReplaceAll(body, "..", "."))), Recipient: to},
+			stamp.MailBinding{Message: stamp.BodyID([]byte(strings.ReplaceAll(body, "..", "."))), Recipient: to},
 			stamp.SolveOptions{})
 		if err != nil {
 			t.Fatal(err)
@@ -509,7 +509,7 @@ func TestStamps(t *testing.T) {
 		t.Error(offended, r.seen.counts)
 	}
 	strict := newRig(t, func(r *rig) {
-		r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true, OnInvalid: FatePool}, desk{d, r.spool}
+		r.opts.Stamps, r.parts.Stamps = &Stamping{Required: true, OnInvalid: FatePool}, wiring{d, r.spool}
 	})
 	c = strict.as("ann")
 	c.mail("ann@example.org", "bob@example.com", "Subject: x\r\n\r\n"+body, "550 5.7.1 a stamp is required")

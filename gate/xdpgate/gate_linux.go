@@ -505,7 +505,7 @@ func (g *Gate) Ban(p netip.Prefix, until time.Time) error {
 	return g.with(func(k *kernel) error { return g.put(k, k.ban, p, until) })
 }
 
-// Unban takes a network off the ban list. It returns ErrStatic when the configuration bans it.
+// Unban ends the ban of a network. It returns ErrStatic when the configuration bans it.
 func (g *Gate) Unban(p netip.Prefix) error {
 	return g.with(func(k *kernel) error { return g.take(k, k.ban, p) })
 }
@@ -521,7 +521,7 @@ func (g *Gate) Disallow(p netip.Prefix) error {
 	return g.with(func(k *kernel) error { return g.take(k, k.allow, p) })
 }
 
-// Bans returns the ban list, in the order of addresses.
+// Bans returns the banned networks, in the order of addresses.
 func (g *Gate) Bans() ([]Entry, error) { return g.entries(func(k *kernel) *list { return k.ban }) }
 
 // Allowed returns the allow list, in the order of addresses.

@@ -14,7 +14,7 @@ import (
 	"weir/identify"
 )
 
-// A list is an allow list or a ban list: a map of the kernel, and what stands in it.
+// A list is the allowed or the banned networks: a map of the kernel, and what stands in it.
 type list struct {
 	name    string
 	flag    uint64 // of the control word: the list is not empty

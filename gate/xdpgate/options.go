@@ -68,7 +68,7 @@ const DefaultPin = "/sys/fs/bpf/weir"
 
 // Bounds on the options, and on what may be added while the gate runs.
 const (
-	MaxEntries   = 100_000 // of the allow list, and of the ban list
+	MaxEntries   = 100_000 // networks that are allowed, and as many that are banned
 	MaxPrefixes  = 10_000  // to watch
 	MaxPorts     = 65_535
 	MaxMemory    = 4 << 30

@@ -2,8 +2,6 @@ package lint
 
 import (
 	"bytes"
-	"go/ast"
-	"go/parser"
 	"go/scanner"
 	"go/token"
 	"io/fs"
@@ -154,53 +152,6 @@ func TestComments(t *testing.T) {
 				t.Errorf("%s:%d: %q in a comment: write they, them, their or who", f.name, line, text[m[0]:m[1]])
 			}
 		})
-	})
-}
-
-// oneMeaning says in which packages a type, or a file, may be called by a word of docs/glossary.md that used to have
-// several meanings. Tests are free.
-var oneMeaning = map[string][]string{
-	"place":   {"weir", "admission"},
-	"room":    {"admission", "gate/httpgate/pages"},
-	"turn":    {"weir"},
-	"guest":   nil,
-	"frame":   nil,
-	"front":   nil,
-	"those":   nil,
-	"same":    nil,
-	"answers": nil,
-	"doorway": nil,
-	"hall":    nil,
-	"usher":   nil,
-	"leveler": nil,
-	"rarely":  nil,
-}
-
-// TestOneMeaning: a word of the glossary names one thing.
-func TestOneMeaning(t *testing.T) {
-	eachFile(t, func(f file) {
-		if strings.HasSuffix(f.name, "_test.go") {
-			return
-		}
-		complain := func(word, what string, line int) {
-			if in, known := oneMeaning[strings.ToLower(word)]; known && !slices.Contains(in, f.folder()) {
-				t.Errorf("%s:%d: %s is called %q, which means something else (docs/glossary.md)", f.name, line, what, word)
-			}
-		}
-		complain(strings.TrimSuffix(path.Base(f.name), ".go"), "the file", 1)
-		fset := token.NewFileSet()
-		parsed, err := parser.ParseFile(fset, f.name, f.src, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, decl := range parsed.Decls {
-			if d, ok := decl.(*ast.GenDecl); ok && d.Tok == token.TYPE {
-				for _, spec := range d.Specs {
-					s := spec.(*ast.TypeSpec)
-					complain(s.Name.Name, "a type", fset.Position(s.Pos()).Line)
-				}
-			}
-		}
 	})
 }
 

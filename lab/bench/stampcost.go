@@ -31,7 +31,7 @@ func question(a stamp.Algorithm, w stamp.Work) stamp.Ask {
 func wanted(a stamp.Ask) stamp.Demand { return stamp.Demand{Client: a.Client, Message: a.Message} }
 
 // paid issues so many challenges and pays them.
-func paid(o *stamp.Office, a stamp.Ask, n int) []string {
+func paid(o *stamp.Issuer, a stamp.Ask, n int) []string {
 	all := make([]string, n)
 	for i := range all {
 		all[i] = try(stamp.Solve(context.Background(), try(o.Issue(when, a)), stamp.SolveOptions{}))
@@ -42,14 +42,14 @@ func paid(o *stamp.Office, a stamp.Ask, n int) []string {
 // issuing is S1: a challenge, against hmac.New and a sum over as many bytes.
 func issuing(t *trial) []figure {
 	rounds, n := pick(t, 21, 1), pick(t, 100_000, 1000)
-	office := stamp.NewOffice(stamp.Parts{})
+	issuer := stamp.NewIssuer(stamp.Parts{})
 	a := question(stamp.SHA256K, 1<<20)
 	// fixed fields, three lengths, two ids
 	secret, raw := make([]byte, 32), make([]byte, 44+3+len(a.Client)+len(a.Message))
 	rand.Read(secret)
 	ours := func() {
 		for range n {
-			try(office.Issue(when, a))
+			try(issuer.Issue(when, a))
 		}
 	}
 	bare := func() {
@@ -68,16 +68,16 @@ func issuing(t *trial) []figure {
 func refusing(t *trial) (figures []figure) {
 	rounds, n, ctx := pick(t, 11, 1), pick(t, 200_000, 1000), context.Background()
 	for _, of := range []stamp.Algorithm{stamp.SHA256K, stamp.EQS60} {
-		office := stamp.NewOffice(stamp.Parts{})
+		issuer := stamp.NewIssuer(stamp.Parts{})
 		a := question(of, 64)
-		all := paid(office, a, 2)
+		all := paid(issuer, a, 2)
 		forged, spent := []byte(all[0]), all[1]
 		forged[20] ^= 1
-		try(office.Verify(ctx, when, spent, wanted(a)))
+		try(issuer.Verify(ctx, when, spent, wanted(a)))
 		refuse := func(s string, want error) func() {
 			return func() {
 				for range n {
-					if _, err := office.Verify(ctx, when, s, wanted(a)); !errors.Is(err, want) {
+					if _, err := issuer.Verify(ctx, when, s, wanted(a)); !errors.Is(err, want) {
 						check(fmt.Errorf("%v, want %v", err, want))
 					}
 				}
@@ -95,7 +95,7 @@ func refusing(t *trial) (figures []figure) {
 // accepting is S3: good stamps on one core, each for the first time.
 func accepting(t *trial) []figure {
 	rounds, n := pick(t, 41, 1), pick(t, 20_000, 500)
-	// A stamp of eqs60 takes 20 ms to make, so there are few. Each office takes all of them.
+	// A stamp of eqs60 takes 20 ms to make, so there are few. Each issuer takes all of them.
 	plain, eqs := acceptedRate(stamp.SHA256K, rounds, n, 1), acceptedRate(stamp.EQS60, rounds, max(n/40, 20), 40)
 	return []figure{
 		{"accepting a stamp (sha256-k, 16 parts), one core, each for the first time",
@@ -105,16 +105,16 @@ func accepting(t *trial) []figure {
 }
 
 // acceptedRate is how many stamps a second are accepted by one core, the median of some rounds. In each round some
-// offices take n stamps, each office with an empty memory of what was spent.
-func acceptedRate(of stamp.Algorithm, rounds, n, offices int) float64 {
+// issuers take n stamps, each issuer with an empty memory of what was spent.
+func acceptedRate(of stamp.Algorithm, rounds, n, issuers int) float64 {
 	a := question(of, 16)
-	office := stamp.NewOffice(stamp.Parts{})
-	all := paid(office, a, n)
+	issuer := stamp.NewIssuer(stamp.Parts{})
+	all := paid(issuer, a, n)
 	times := []time.Duration{}
 	for range rounds {
 		var took time.Duration
-		for range offices {
-			fresh := stamp.NewOffice(stamp.Parts{Keys: office.Parts().Keys})
+		for range issuers {
+			fresh := stamp.NewIssuer(stamp.Parts{Keys: issuer.Parts().Keys})
 			took += interleaved(1, func() {
 				for _, s := range all {
 					try(fresh.Verify(context.Background(), when, s, wanted(a)))
@@ -123,7 +123,7 @@ func acceptedRate(of stamp.Algorithm, rounds, n, offices int) float64 {
 		}
 		times = append(times, took)
 	}
-	return float64(n*offices) / median(times).Seconds()
+	return float64(n*issuers) / median(times).Seconds()
 }
 
 // duplicates is S6: the same stamp a million times, from all sides at once.
@@ -131,13 +131,13 @@ func duplicates(t *trial) (figures []figure) {
 	const sides = 16
 	each := pick(t, 1_000_000/sides, 1000)
 	for _, of := range []stamp.Algorithm{stamp.SHA256K, stamp.EQS60} {
-		office := stamp.NewOffice(stamp.Parts{})
+		issuer := stamp.NewIssuer(stamp.Parts{})
 		a := question(of, 64)
-		one := paid(office, a, 1)[0]
+		one := paid(issuer, a, 1)[0]
 		var accepted atomic.Int64
 		together(sides, func(int) error {
 			for range each {
-				if _, err := office.Verify(context.Background(), when, one, wanted(a)); err == nil {
+				if _, err := issuer.Verify(context.Background(), when, one, wanted(a)); err == nil {
 					accepted.Add(1)
 				}
 			}
@@ -222,7 +222,7 @@ type journey struct {
 type lane struct {
 	now     time.Time
 	lanes   *admission.Lanes
-	till    *stamp.Throttle
+	taker   *stamp.Throttle
 	waiting []*journey
 	inside  []*journey
 	owed    float64
@@ -231,7 +231,7 @@ type lane struct {
 
 func tenfold(o stamp.Options) (back, dormant time.Duration, peak stamp.Work) {
 	s := &lane{now: when, lanes: try(admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when)),
-		till: try(stamp.NewThrottle(o, when, nil))}
+		taker: try(stamp.NewThrottle(o, when, nil))}
 	s.lanes.Alarm(func(time.Time) {})
 	capacity := float64(places) / service.Seconds()
 	first := float64(o.WithDefaults().First)
@@ -243,7 +243,7 @@ func tenfold(o stamp.Options) (back, dormant time.Duration, peak stamp.Work) {
 		s.settle()
 		s.lanes.Advance(s.now)
 		share, delay := s.lanes.Load(s.now)
-		work := s.till.Observe(weir.Load{Of: "gate", Share: share, Delay: delay}, s.now)
+		work := s.taker.Observe(weir.Load{Of: "gate", Share: share, Delay: delay}, s.now)
 		works = append(works, work)
 		s.lanes.Asked(uint64(work))
 		peak = max(peak, work)

@@ -196,7 +196,7 @@ func TestCaller(t *testing.T) {
 // anOffice asks everybody for a stamp, except those who have paid.
 func anOffice(t *testing.T, covers int, paid func(r *http.Request)) http.HandlerFunc {
 	t.Helper()
-	office, err := stamp.New(stamp.Options{}, time.Now())
+	issuer, err := stamp.New(stamp.Options{}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +206,7 @@ func anOffice(t *testing.T, covers int, paid func(r *http.Request)) http.Handler
 		if c, err := r.Cookie(clientCookie); err == nil {
 			id = c.Value
 		}
-		if _, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
+		if _, err := issuer.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
 			stamp.Demand{Client: id, Covers: covers}); err == nil {
 			paid(r)
 			return
@@ -215,7 +215,7 @@ func anOffice(t *testing.T, covers int, paid func(r *http.Request)) http.Handler
 			id = "client-" + time.Unix(ids.Add(1), 0).UTC().Format("150405")
 			http.SetCookie(w, &http.Cookie{Name: clientCookie, Value: id, Path: "/"})
 		}
-		challenge, err := office.Issue(time.Now(),
+		challenge, err := issuer.Issue(time.Now(),
 			stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: id})
 		if err != nil {
 			t.Error(err)

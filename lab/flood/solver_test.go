@@ -16,17 +16,17 @@ import (
 // asSolver makes the test's own program the solver.
 const asSolver = "WEIR_FLOOD_TEST_SOLVER"
 
-func puzzle(t *testing.T, work stamp.Work) (*stamp.Office, string) {
+func puzzle(t *testing.T, work stamp.Work) (*stamp.Issuer, string) {
 	t.Helper()
-	office, err := stamp.New(stamp.Options{}, time.Time{})
+	issuer, err := stamp.New(stamp.Options{}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	challenge, err := office.Issue(time.Now(), stamp.Ask{Work: work, Lifetime: time.Minute, Client: "c"})
+	challenge, err := issuer.Issue(time.Now(), stamp.Ask{Work: work, Lifetime: time.Minute, Client: "c"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return office, challenge
+	return issuer, challenge
 }
 
 func TestSolverElsewhere(t *testing.T) {
@@ -41,12 +41,12 @@ func TestSolverElsewhere(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	office, challenge := puzzle(t, 1000)
+	issuer, challenge := puzzle(t, 1000)
 	paid, took, err := s.solve(ctx, challenge)
 	if err != nil || took <= 0 {
 		t.Fatalf("%v after %s", err, took)
 	}
-	if _, err := office.Verify(ctx, time.Now(), paid, stamp.Demand{Client: "c", Covers: 1}); err != nil {
+	if _, err := issuer.Verify(ctx, time.Now(), paid, stamp.Demand{Client: "c", Covers: 1}); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := s.solve(ctx, "nonsense"); err == nil || !strings.Contains(err.Error(), "malformed") {

@@ -47,7 +47,7 @@ func visitOnce(t *testing.T, g group, h wire) (result, time.Duration, *tally) {
 // TestPeoplePay: a challenge is paid at once, and the request sent again with the stamp and the cookies.
 func TestPeoplePay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		office, err := stamp.New(stamp.Options{}, time.Time{})
+		issuer, err := stamp.New(stamp.Options{}, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -60,7 +60,7 @@ func TestPeoplePay(t *testing.T) {
 			}
 			paid := r.Header.Get(stampHeader)
 			if paid == "" {
-				challenge, err := office.Issue(time.Now(),
+				challenge, err := issuer.Issue(time.Now(),
 					stamp.Ask{Algorithm: stamp.SHA256K, Work: 1000, Lifetime: time.Minute, Client: from})
 				if err != nil {
 					return err
@@ -71,7 +71,7 @@ func TestPeoplePay(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 				return nil
 			}
-			if _, err := office.Verify(r.Context(), time.Now(), paid,
+			if _, err := issuer.Verify(r.Context(), time.Now(), paid,
 				stamp.Demand{Client: from, Covers: 1}); err != nil {
 				t.Errorf("the stamp is not good: %v", err)
 			}
@@ -94,17 +94,17 @@ func TestPeoplePay(t *testing.T) {
 func TestPeoplePayOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages, covers = 7, 4
-		office, err := stamp.New(stamp.Options{}, time.Time{})
+		issuer, err := stamp.New(stamp.Options{}, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := func(w http.ResponseWriter, r *http.Request) error {
-			_, err := office.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
+			_, err := issuer.Verify(r.Context(), time.Now(), r.Header.Get(stampHeader),
 				stamp.Demand{Client: "c", Covers: covers})
 			if err == nil {
 				return nil
 			}
-			challenge, err := office.Issue(time.Now(), stamp.Ask{Work: 500, Lifetime: time.Minute, Client: "c"})
+			challenge, err := issuer.Issue(time.Now(), stamp.Ask{Work: 500, Lifetime: time.Minute, Client: "c"})
 			w.Header().Set(challengeHeader, challenge)
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return err

@@ -16,7 +16,7 @@ import (
 type floodGate struct {
 	*play
 	lanes  *admission.Lanes
-	till   *stamp.Throttle
+	taker  *stamp.Throttle
 	due    time.Time   // when the lanes have something to do; zero for never
 	held   [2][]*visit // in the general pool, and in the stamped lane
 	peak   stamp.Work
@@ -29,11 +29,11 @@ func newFloodGate(o FloodOptions) (*floodGate, error) {
 		return nil, err
 	}
 	o.Stamps.NeverAsk = identify.ExemptOptions{} // nobody here is a guest, and addresses are made up
-	till, err := stamp.NewThrottle(o.Stamps, floodStart, nil)
+	taker, err := stamp.NewThrottle(o.Stamps, floodStart, nil)
 	if err != nil {
 		return nil, err
 	}
-	g := &floodGate{play: newPlay(o), lanes: lanes, till: till}
+	g := &floodGate{play: newPlay(o), lanes: lanes, taker: taker}
 	g.defence = g
 	lanes.Alarm(func(due time.Time) {
 		if g.due.IsZero() || due.Before(g.due) {
@@ -73,7 +73,7 @@ func (g *floodGate) arrive(v *visit) {
 	v.purse, v.called = ev.Purse, false
 	ev.Pool = &floodPool{g, v, &ev}
 	var a weir.Answer
-	_ = g.till.Judge(context.Background(), &ev, &a) // nothing here makes it fail
+	_ = g.taker.Judge(context.Background(), &ev, &a) // nothing here makes it fail
 	switch a.Verdict {
 	case weir.Challenge:
 		if ev.Place.Number == 0 {
@@ -98,7 +98,7 @@ type floodPool struct {
 
 func (p *floodPool) Take() bool {
 	v, ev := p.visit, p.event
-	how := admission.Taking{Covers: p.o.Stamps.Covers, AtOnce: v.crowd.people, Always: p.till.Terms().Always}
+	how := admission.Taking{Covers: p.o.Stamps.Covers, AtOnce: v.crowd.people, Always: p.taker.Terms().Always}
 	_, ok := p.lanes.Take(ev, how, p.time())
 	v.ticket, v.called = ev.Place.Number, ev.Place.Called
 	return ok
@@ -265,7 +265,7 @@ func (g *floodGate) done(v *visit) {
 
 func (g *floodGate) point(second int) FloodPoint {
 	load := g.load()
-	work := g.till.Observe(load, g.time())
+	work := g.taker.Observe(load, g.time())
 	g.peak = max(g.peak, work)
 	s := g.lanes.Stats(g.time())
 	return FloodPoint{

@@ -27,8 +27,8 @@ const (
 //
 // It is safe for concurrent use. All doors to the same passwords share one. The zero value knows no networks.
 type Door struct {
-	Desk  *Desk // nil where no passwords are verified here
-	Guard Guard
+	Verifier *Verifier // nil where no passwords are verified here
+	Guard    Guard
 
 	Store   store.Access  // keeps which networks are known. nil: none are
 	Console bool          // the users are operators
@@ -42,7 +42,7 @@ type Attempt struct {
 	Name     string // of the user; empty for a name that no user can have
 	Password string
 	Stored   string // what is stored for the password; empty: there is no such user
-	// Ask asks another server whether the password is right, with the errors of Verify. nil: the Desk verifies it.
+	// Ask asks another server whether the password is right, with the errors of Verify. nil: the Verifier verifies it.
 	Ask    func(context.Context, turns.Rank) error
 	Source netip.Addr        // invalid: not known
 	Event  func() weir.Event // what is judged now
@@ -56,7 +56,7 @@ type Attempt struct {
 // A wrong password from a known network counts as one of a stranger as well, and is answered as theirs is. So nobody
 // learns from an answer who has logged in from a network.
 //
-// Its errors are ErrGuessing, and those of Desk.Verify and of the throttles.
+// Its errors are ErrGuessing, and those of Verifier.Verify and of the throttles.
 func (d *Door) LogIn(ctx context.Context, a *Attempt) error {
 	if a.Name == "" {
 		guess, err := d.Guard.Take(ctx, a.Limits, a.Event, never)
@@ -79,7 +79,7 @@ func (d *Door) LogIn(ctx context.Context, a *Attempt) error {
 		limits = []Limit{*own}
 	}
 	guess, err := d.Guard.Take(ctx, limits, a.Event, func() bool {
-		return d.Desk != nil && d.Desk.Remembered(a.Name, a.Stored, a.Password)
+		return d.Verifier != nil && d.Verifier.Remembered(a.Name, a.Stored, a.Password)
 	})
 	if err != nil {
 		return err
@@ -115,11 +115,11 @@ func never() bool { return false }
 
 func (d *Door) verify(ctx context.Context, a *Attempt, rank turns.Rank) error {
 	if a.Ask == nil {
-		return d.Desk.Verify(ctx, rank, a.Name, a.Stored, a.Password)
+		return d.Verifier.Verify(ctx, rank, a.Name, a.Stored, a.Password)
 	}
 	err := a.Ask(ctx, rank)
-	if err == nil && d.Desk != nil {
-		d.Desk.Remember(a.Name, a.Stored, a.Password)
+	if err == nil && d.Verifier != nil {
+		d.Verifier.Remember(a.Name, a.Stored, a.Password)
 	}
 	return err
 }

@@ -50,7 +50,7 @@ func (h *house) open() {
 		h.t.Fatal(err)
 	}
 	h.users, h.networks = evenly(h.t, 20), evenly(h.t, 20)
-	h.Door = &Door{Desk: New(Options{Clock: h.clock, Remember: -1, HashMemory: 8}),
+	h.Door = &Door{Verifier: New(Options{Clock: h.clock, Remember: -1, HashMemory: 8}),
 		Store: counting{h.store.Access(), h}, Own: evenly(h.t, 20),
 		Failed: func(err error) { h.failed = append(h.failed, err) }}
 }
@@ -156,10 +156,10 @@ func TestOwnBound(t *testing.T) {
 		h.gets(nil, 1, elsewhere, user, right)
 	}
 	h.gets(ErrWrong, 20, home, "user1", "guess")
-	before := h.Desk.Stats().Wrong
+	before := h.Verifier.Stats().Wrong
 	h.gets(ErrGuessing, 1, home, "user1", "guess")
 	h.gets(ErrGuessing, 1, home, "user1", right)
-	if h.Desk.Stats().Wrong != before {
+	if h.Verifier.Stats().Wrong != before {
 		t.Error("it was verified")
 	}
 	h.gets(nil, 1, elsewhere, "user1", right)
@@ -229,8 +229,8 @@ func TestStoreFails(t *testing.T) {
 // wrong passwords of late goes behind the others.
 func TestKnownGoFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		desk, let, at, _ := held(Options{Workers: 1, Waiting: 3})
-		d, own, stored := &Door{Desk: desk}, evenly(t, 20), cheap(t, right)
+		verifier, let, at, _ := held(Options{Workers: 1, Waiting: 3})
+		d, own, stored := &Door{Verifier: verifier}, evenly(t, 20), cheap(t, right)
 		var order []string
 		try := func(name string, known bool) error {
 			a := &Attempt{Name: name, Password: right, Stored: stored,
@@ -291,7 +291,7 @@ func TestAskedElsewhere(t *testing.T) {
 			t.Errorf("attempt %d is not %v", i, want)
 		}
 	}
-	if len(ranks) != 4 || h.Desk.Stats().Wrong != 0 {
+	if len(ranks) != 4 || h.Verifier.Stats().Wrong != 0 {
 		t.Error("it was verified")
 	}
 }

@@ -1,8 +1,8 @@
 // Package login hashes passwords, and verifies them without becoming the bottleneck.
 //
-// Hash turns a password into what is stored, and a Desk verifies it. A hash is slow and takes 19 MiB on purpose. So a
-// Desk works on a few at once, lets some wait, turns the others away (ErrBusy), and remembers right passwords for a
-// while. A Guard limits wrong passwords by throttles that are charged before a password is verified. A Door has both,
+// Hash turns a password into what is stored, and a Verifier verifies it. A hash is slow and takes 19 MiB on purpose. So
+// a Verifier works on a few at once, lets some wait, turns the others away (ErrBusy), and remembers right passwords for
+// a while. A Guard limits wrong passwords by throttles that are charged before a password is verified. A Door has both,
 // and knows from which networks users have logged in, so that nobody else keeps them out.
 package login
 

@@ -14,7 +14,7 @@ const (
 	MaxRemember   = 24 * time.Hour
 )
 
-// Options configure a Desk. New moves what is out of bounds to the nearest bound.
+// Options configure a Verifier. New moves what is out of bounds to the nearest bound.
 type Options struct {
 	// How many passwords are verified at once. Each takes 19 MiB. Default: half of the processors, and at least one.
 	Workers int

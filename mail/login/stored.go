@@ -44,8 +44,8 @@ type secret struct {
 // password must not be empty nor longer than MaxPassword. Check is for passwords that people choose.
 func Hash(password string) (string, error) { return hashWith(hashMemory, password) }
 
-// Hash is the function Hash with the memory of the desk's options.
-func (d *Desk) Hash(password string) (string, error) { return hashWith(d.o.HashMemory, password) }
+// Hash is the function Hash with the memory of the verifier's options.
+func (d *Verifier) Hash(password string) (string, error) { return hashWith(d.o.HashMemory, password) }
 
 func hashWith(memory int, password string) (string, error) {
 	switch {

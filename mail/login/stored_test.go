@@ -18,15 +18,15 @@ func cheap(t testing.TB, password string) string {
 }
 
 func TestHashIsTextInTheUsualForm(t *testing.T) {
-	desk := New(Options{HashMemory: 8})
-	one, err := desk.Hash("correct horse")
+	verifier := New(Options{HashMemory: 8})
+	one, err := verifier.Hash("correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if form := regexp.MustCompile(`^\$argon2id\$v=19\$m=\d+,t=2,p=1\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$`); !form.MatchString(one) {
 		t.Errorf("stored is %q", one)
 	}
-	if two, _ := desk.Hash("correct horse"); one == two {
+	if two, _ := verifier.Hash("correct horse"); one == two {
 		t.Error("two hashes of a password are alike: no salt")
 	}
 	if _, err := Hash(""); !errors.Is(err, ErrShort) {

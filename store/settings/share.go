@@ -22,9 +22,9 @@ type message struct {
 	Settings []store.Setting `json:"s"`
 }
 
-// Share makes the book one that the nodes of a farm share: what an operator does here is handed to send, which must not
+// Share makes the settings those of a farm: what an operator does here is handed to send, which must not
 // block. stop ends that.
-func (b *Book) Share(send func(msg []byte)) (stop func()) {
+func (b *Settings) Share(send func(msg []byte)) (stop func()) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.send = send
@@ -37,7 +37,7 @@ func (b *Book) Share(send func(msg []byte)) (stop func()) {
 
 // Hear takes in what another node tells. It may come late, twice and in any order. Settings that make no sense are left
 // out, and the error is about the first of them; the others hold. It does not call changed: Advance does.
-func (b *Book) Hear(msg []byte, now time.Time) error {
+func (b *Settings) Hear(msg []byte, now time.Time) error {
 	if len(msg) > maxMessage {
 		return fmt.Errorf("a message of %d bytes about settings, at most %d", len(msg), maxMessage)
 	}
@@ -69,7 +69,7 @@ func (b *Book) Hear(msg []byte, now time.Time) error {
 	return nil
 }
 
-func (b *Book) hear(v store.Setting, now time.Time) error {
+func (b *Settings) hear(v store.Setting, now time.Time) error {
 	if err := v.Validate(); err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (b *Book) hear(v store.Setting, now time.Time) error {
 }
 
 // Snapshot gives messages that together say all that this node knows, until give returns false.
-func (b *Book) Snapshot(now time.Time, give func(msg []byte) bool) {
+func (b *Settings) Snapshot(now time.Time, give func(msg []byte) bool) {
 	b.mu.Lock()
 	all := make([]store.Setting, 0, len(b.by))
 	for _, v := range b.by {
@@ -106,7 +106,7 @@ func (b *Book) Snapshot(now time.Time, give func(msg []byte) bool) {
 
 // Tell gives one message with all that is known of a kind, removals included, for a node that must know it at once. The
 // kind must have few settings: what does not fit into one message is left to the snapshot.
-func (b *Book) Tell(kind string, now time.Time, give func(msg []byte)) {
+func (b *Settings) Tell(kind string, now time.Time, give func(msg []byte)) {
 	b.mu.Lock()
 	var all []store.Setting
 	for _, v := range b.by {

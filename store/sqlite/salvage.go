@@ -326,7 +326,7 @@ func (t *table) fits(r record) bool {
 
 // read takes over all rows of the old database: first those of its tables, then those on pages of no table.
 func (v *salvage) read() error {
-	w, err := openWreck(v.files.db)
+	w, err := openPages(v.files.db)
 	if err != nil {
 		return err
 	}
@@ -370,7 +370,7 @@ func (v *salvage) read() error {
 }
 
 // roots returns the first pages of tables by name, and of indexes.
-func (w *wreck) roots() (tables map[string]uint32, indexes []uint32) {
+func (w *pageReader) roots() (tables map[string]uint32, indexes []uint32) {
 	tables = map[string]uint32{}
 	w.walk(1, func(r record) {
 		if len(r.values) != 5 {

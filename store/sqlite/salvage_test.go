@@ -661,7 +661,7 @@ func TestWreckOfAnything(t *testing.T) {
 			b[at] = byte(chance.Uint32())
 		}
 		must(t, errors.Join(os.WriteFile(path, b, 0o600), os.WriteFile(path+"-wal", b, 0o600)))
-		w, err := openWreck(path)
+		w, err := openPages(path)
 		must(t, err)
 		w.roots()
 		w.skipFree()

@@ -14,7 +14,7 @@ func (s *subject) access(f func(accessTx) error) error {
 	return s.store.Access().Update(s.Context(), f)
 }
 
-// granted returns what a view of the operators finds.
+// granted returns what a function finds in one view of the operators.
 func granted[T any](s *subject, f func(accessTx) (T, error)) (v T) {
 	s.Helper()
 	s.must(s.store.Access().View(s.Context(), func(tx accessTx) (err error) { v, err = f(tx); return err }))
@@ -107,7 +107,7 @@ func accessSessions(_ *testing.T, s *subject) {
 	prune(epoch.Add(time.Hour-1), epoch.Add(1))
 	s.same(of("bob", 9), []store.Session(nil))
 	s.same(of("ann", 9), []store.Session{second})
-	prune(epoch.Add(time.Hour), epoch) // at that very moment
+	prune(epoch.Add(time.Hour), epoch) // a session ends at its time, not after it
 	s.same(of("ann", 9), []store.Session(nil))
 	s.must(s.access(func(tx accessTx) error {
 		return errors.Join(tx.PutSession(first), tx.PutSession(second), tx.PutSession(other), tx.RemoveSessions("ann"))
@@ -177,7 +177,7 @@ func auditOfActs(_ *testing.T, s *subject) {
 		Before: `null`, After: `{"who":"198.51.100.1"}`}
 	plain := store.Entry{At: epoch.Add(time.Second), By: "weir", What: "stopped", User: "bob"}
 	s.must(s.access(func(tx accessTx) error { return tx.Log(act) }))
-	// Where the entry has no source, that of the context counts.
+	// An entry without a source gets that of the context.
 	from := store.WithSource(s.Context(), "control socket")
 	s.must(s.mail.Update(from, func(tx mailTx) error { return tx.Log(plain) }))
 	plain.From = "control socket"
@@ -206,6 +206,6 @@ func auditOfActs(_ *testing.T, s *subject) {
 	}, act, log)
 	s.must(s.mail.Update(s.Context(), func(tx mailTx) error { return tx.PruneEntries(epoch.Add(time.Hour), 9) }))
 	s.same(find(store.EntryQuery{}), []store.Entry(nil))
-	s.must(log(plain)) // nothing of the old ones sticks to a new one
+	s.must(log(plain)) // an entry has nothing of those before it
 	s.same(find(store.EntryQuery{}), []store.Entry{plain})
 }

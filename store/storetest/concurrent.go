@@ -9,7 +9,7 @@ import (
 	"weir/store"
 )
 
-// manyAtOnce: many goroutines write and read, and nothing of it is lost.
+// manyAtOnce: many goroutines write and read, and no write is lost.
 func manyAtOnce(t *testing.T, s *subject) {
 	const writers, each = 16, 25
 	var wg sync.WaitGroup
@@ -20,7 +20,7 @@ func manyAtOnce(t *testing.T, s *subject) {
 				if err := s.bans.Put(t.Context(), b); err != nil {
 					t.Error(err)
 				}
-				got, err := s.bans.Get(t.Context(), b.BanKey, epoch) // who wrote it sees it
+				got, err := s.bans.Get(t.Context(), b.BanKey, epoch) // a writer sees its own write
 				if err != nil || !got.Equal(&b) {
 					t.Errorf("%+v, %v", got, err)
 				}
@@ -49,8 +49,8 @@ func manyAtOnce(t *testing.T, s *subject) {
 	s.counts(epoch, counters...)
 }
 
-// neverHalf: several goroutines write the same bans again and again, all of them in one call. A reader sees the bans of
-// one call, and never some of one and some of another.
+// neverHalf: several goroutines write the same bans again and again, all bans in one call. A reader always sees the bans
+// of one call, never a mix of two calls.
 func neverHalf(t *testing.T, s *subject) {
 	const writers, rounds, size = 4, 20, 8
 	var wg sync.WaitGroup

@@ -1,17 +1,18 @@
 package reach
 
-// A judgement is what becomes of the recipients of a message.
+// A judgement says what becomes of the recipients of a message.
 type judgement struct {
 	Verdict
-	passed, tried float64  // how many new ones pass, and how many are held or refused, by their weights
-	count         Counting // how the new ones are counted
-	// bits: which of the first recipients are in the set of known ones, so that Commit need not look again
+	passed float64  // the weights of the new recipients that pass
+	tried  float64  // the weights of the new recipients that are held or refused
+	count  Counting // how new recipients are counted
+	// A bit for each of the first 256 recipients: it is in the set of known ones. So Commit need not look again.
 	known [4]uint64
 }
 
-// judge looks at the recipients one by one: with the first one who makes too many in a window the user is flagged, and
-// the action holds for that one and all after it. The meter has been brought to now; the flag in it changes. Where
-// fates are given, they are what became of the recipients; else they are filled in.
+// judge looks at the recipients one by one. The first new one that exceeds the limit of a window flags the user in the
+// meter, and the action applies to that recipient and to all after it. The meter has been brought to now before. If
+// given is true, fates say what became of the recipients. Otherwise judge fills them in, unless fates is nil.
 func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given bool) judgement {
 	scale := h.scale(x.r, m.at)
 	x.blur = scale.blur()
@@ -23,13 +24,13 @@ func judge(h *history, m *meter, x *measure, keys []uint64, fates []Fate, given 
 	}
 	j := judgement{count: scale.count}
 	action := x.r.o.Over
-	// What was sent before the flag counts too: the thief sent it.
+	// What was sent before the user was flagged counts too, as the thief sent it.
 	limited := action == Limit && len(keys) > 0
 	spent, passes := limited && m.spent(x.r, m.at), false
 	for i, key := range keys {
 		known, fresh, weight := scale.weigh(key)
 		if m.flagged && weight > 0 && h.wasTried(key) && (action != Limit || spent) {
-			weight = 0 // it was counted when it was tried, until the message gets through
+			weight = 0 // it was counted when it was tried first
 		}
 		if known && i < 64*len(j.known) {
 			j.known[i/64] |= 1 << (i % 64)
@@ -98,5 +99,5 @@ func closest(figures []Figure) Figure {
 	return best
 }
 
-// in reports whether a recipient is in the set of known ones. Beyond the first ones it does not say.
+// in reports whether a recipient is in the set of known ones. For any but the first 256 it is false.
 func (j *judgement) in(i int) bool { return i < 64*len(j.known) && j.known[i/64]>>(i%64)&1 != 0 }

@@ -25,7 +25,7 @@ func demand(a Ask) Demand { return Demand{Client: a.Client, Message: a.Message} 
 
 // BenchmarkIssue is target S1: ours beside hmac.New and a sum over the same bytes.
 func BenchmarkIssue(b *testing.B) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(SHA256K, 1<<20)
 	text, err := o.Issue(start, a)
 	if err != nil {
@@ -59,9 +59,9 @@ func BenchmarkIssue(b *testing.B) {
 // BenchmarkRefuse is target S2: stamps that cost a flood nothing, or once, and wrong solutions of genuine challenges.
 func BenchmarkRefuse(b *testing.B) {
 	for _, alg := range []Algorithm{SHA256K, EQS60} {
-		o := NewOffice(Parts{})
+		o := NewIssuer(Parts{})
 		a := ask(alg, 64)
-		forged := solved(b, NewOffice(Parts{Keys: NewKeyring(time.Hour, []byte("another"))}), a)
+		forged := solved(b, NewIssuer(Parts{Keys: NewKeyring(time.Hour, []byte("another"))}), a)
 		turned := []byte(solved(b, o, a))
 		turned[20] ^= 1
 		var challenge, wrong string
@@ -115,7 +115,7 @@ func BenchmarkAccept(b *testing.B) {
 				many = 64 // a stamp takes 20 ms to make
 			}
 			stamps := make([]string, many)
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			for i := range stamps {
 				stamps[i] = solved(b, o, a)
 			}
@@ -135,7 +135,7 @@ func BenchmarkAccept(b *testing.B) {
 }
 
 // solved issues a challenge and pays it.
-func solved(tb testing.TB, o *Office, a Ask) string {
+func solved(tb testing.TB, o *Issuer, a Ask) string {
 	tb.Helper()
 	c, err := o.Issue(start, a)
 	if err != nil {
@@ -150,7 +150,7 @@ func solved(tb testing.TB, o *Office, a Ask) string {
 
 // BenchmarkSolve is what a stamp costs whoever makes it, per operation.
 func BenchmarkSolve(b *testing.B) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	for alg, w := range map[Algorithm]Work{SHA256K: 1 << 20, DLog: 1 << 16, DLogClassic: 1 << 34, EQS60: 1 << 20} {
 		b.Run(alg.String(), func(b *testing.B) {
 			var done Work

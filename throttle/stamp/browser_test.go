@@ -124,7 +124,7 @@ var rounds = func() (k [64]uint32) {
 // TestBrowser: a real browser pays in workers, under a strict policy, and the stamps are accepted.
 func TestBrowser(t *testing.T) {
 	t.Parallel()
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	asks := map[string]Ask{
 		"sha256-k":     ask(SHA256K, 1<<16),
 		"least":        ask(SHA256K, 16),
@@ -203,7 +203,7 @@ gone.abort();
 // A tollbooth is a service that takes stamps, as a gate does.
 type tollbooth struct {
 	t      *testing.T
-	office *Office
+	issuer *Issuer
 	covers atomic.Int64
 	work   atomic.Int64
 	binds  atomic.Bool
@@ -227,11 +227,11 @@ func (b *tollbooth) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d := demand(a)
 	d.Covers = int(b.covers.Load())
 	stamp := r.Header.Get("Stamp")
-	if _, err := b.office.Verify(bg, start, stamp, d); err != nil || b.gone[stamp] {
+	if _, err := b.issuer.Verify(bg, start, stamp, d); err != nil || b.gone[stamp] {
 		if stamp != "" && !b.gone[stamp] && !errors.Is(err, ErrReplayed) && !errors.Is(err, ErrForeign) {
 			b.t.Errorf("%s: %v", r.URL.Path, err)
 		}
-		c, err := b.office.Issue(start, a)
+		c, err := b.issuer.Issue(start, a)
 		if err != nil {
 			b.t.Error(err)
 		}
@@ -261,7 +261,7 @@ func (b *tollbooth) count() (asked, stamps int, served []string) {
 // TestFetch: the scripts of a site pay by themselves.
 func TestFetch(t *testing.T) {
 	t.Parallel()
-	booth := &tollbooth{t: t, office: NewOffice(Parts{}), stamps: map[string]int{}, gone: map[string]bool{}}
+	booth := &tollbooth{t: t, issuer: NewIssuer(Parts{}), stamps: map[string]int{}, gone: map[string]bool{}}
 	booth.covers.Store(50)
 	booth.work.Store(1 << 10)
 	mux := http.NewServeMux()
@@ -390,7 +390,7 @@ func TestFetch(t *testing.T) {
 // TestFetchOnce: what cannot be sent twice is sent once, and a service that never has enough is asked three times.
 func TestFetchOnce(t *testing.T) {
 	t.Parallel()
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(SHA256K, 16)
 	a.Message = ""
 	mux := http.NewServeMux()

@@ -2,9 +2,9 @@
 //
 //	          Difficulty.Next(load, delay) -> work
 //	                        |
-//	Office.Issue(client, message, work) -> challenge --- to the client ---> Solve, or solver.js in the browser
+//	Issuer.Issue(client, message, work) -> challenge --- to the client ---> Solve, or solver.js in the browser
 //	                                                                                    |
-//	Receipt <- Office.Verify(stamp, client, message) <--- challenge "." solution -------+
+//	Receipt <- Issuer.Verify(stamp, client, message) <--- challenge "." solution -------+
 //	               form, tag, expiry, whose it is, spent? (cheap: at once)
 //	               the solution; then spent (Ledger)
 //
@@ -44,5 +44,5 @@
 // # Mail
 //
 // A mail server publishes MailParams: algorithm, work and a seed that changes by the hour. MailStamp makes a stamp for
-// one recipient from them; MailDesk verifies it. The recipient is inside the puzzle: a copied stamp is worth nothing.
+// one recipient from them; MailIssuer verifies it. The recipient is inside the puzzle: a copied stamp is worth nothing.
 package stamp

@@ -394,7 +394,7 @@ func TestEqsChoices(t *testing.T) {
 }
 
 // eqsSolved issues a challenge and solves it with the counters from one on.
-func eqsSolved(tb testing.TB, o *Office, a Ask, from uint64) (challenge string, solution []byte) {
+func eqsSolved(tb testing.TB, o *Issuer, a Ask, from uint64) (challenge string, solution []byte) {
 	tb.Helper()
 	challenge, err := o.Issue(start, a)
 	if err != nil {
@@ -431,7 +431,7 @@ func TestEqsMutations(t *testing.T) {
 	if needs.Long() {
 		n = 1_000_000
 	}
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(EQS60, 1<<17)
 	challenge, solution := eqsSolved(t, o, a, 0)
 	c, err := ParseChallenge(challenge)
@@ -504,7 +504,7 @@ func swap(b []byte, i, j int) {
 // TestEqsReplay: a challenge is paid once, whatever solution comes, and none but the canonical form of one is right.
 func TestEqsReplay(t *testing.T) {
 	t.Parallel()
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(EQS60, 1)
 	challenge, solution := eqsSolved(t, o, a, 0)
 	second := eqsSolution16(t, challenge, 1000)
@@ -547,7 +547,7 @@ func TestEqsTarget(t *testing.T) {
 			t.Fatalf("from %d: a step of %f", w, ratio)
 		}
 	}
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	challenge, solution := eqsSolved(t, o, ask(EQS60, 1), 0)
 	c, err := ParseChallenge(challenge)
 	if err != nil || !taken(&c, solution) {
@@ -571,7 +571,7 @@ func TestEqsCounters(t *testing.T) {
 // TestEqsAllocates: neither taking nor refusing a stamp allocates.
 func TestEqsAllocates(t *testing.T) {
 	needs.Unwatched(t) // the race detector allocates
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(EQS60, 1)
 	challenge, solution := eqsSolved(t, o, a, 0)
 	c, err := ParseChallenge(challenge)

@@ -57,7 +57,7 @@ func TestEqsBrowser(t *testing.T) {
 		"switched off": {withWasm, "self.WebAssembly = undefined;\n", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			server := eqsSite(t, http.NewServeMux(), c.policy, c.line)
 			page := browser.Open(t)
 			page.Visit(server.URL + "/")

@@ -14,14 +14,14 @@ import (
 func Example() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	ctx := context.Background()
-	office, err := stamp.New(stamp.Options{}, now)
+	issuer, err := stamp.New(stamp.Options{}, now)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 
 	page := stamp.ID("GET", "https://example.com/search?q=weir", "")
-	challenge, err := office.Issue(now, stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute, Client: "c42",
+	challenge, err := issuer.Issue(now, stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute, Client: "c42",
 		Message: page})
 	if err != nil {
 		fmt.Println(err)
@@ -34,9 +34,9 @@ func Example() {
 		return
 	}
 
-	receipt, err := office.Verify(ctx, now.Add(time.Second), paid, stamp.Demand{Client: "c42", Message: page})
+	receipt, err := issuer.Verify(ctx, now.Add(time.Second), paid, stamp.Demand{Client: "c42", Message: page})
 	fmt.Println(receipt.Algorithm, receipt.Work, err)
-	_, err = office.Verify(ctx, now.Add(time.Second), paid, stamp.Demand{Client: "c42", Message: page})
+	_, err = issuer.Verify(ctx, now.Add(time.Second), paid, stamp.Demand{Client: "c42", Message: page})
 	fmt.Println(errors.Is(err, stamp.ErrReplayed))
 	// Output:
 	// sha256-k 12 bits <nil>
@@ -68,18 +68,18 @@ func ExampleDifficulty() {
 func ExampleMailStamp() {
 	now := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 	ctx := context.Background()
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
+	issuer, err := stamp.NewMailIssuer(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	letter := stamp.Letter{Message: "sha256:9f86d081884c7d65", Recipient: "bob@example.net"}
-	s, err := stamp.MailStamp(ctx, desk.Params(now), letter, stamp.SolveOptions{})
+	binding := stamp.MailBinding{Message: "sha256:9f86d081884c7d65", Recipient: "bob@example.net"}
+	s, err := stamp.MailStamp(ctx, issuer.Params(now), binding, stamp.SolveOptions{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(desk.VerifyEach(ctx, now, []string{s}, letter, []string{"bob@example.net", "eve@example.net"}))
+	fmt.Println(issuer.VerifyEach(ctx, now, []string{s}, binding, []string{"bob@example.net", "eve@example.net"}))
 	// Output:
 	// [<nil> stamp: of another client, message or recipient]
 }

@@ -8,7 +8,7 @@ import (
 
 // FuzzParseChallenge: what decodes is written in exactly one way.
 func FuzzParseChallenge(f *testing.F) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	for _, alg := range Algorithms {
 		c, err := o.Issue(start, ask(alg, 1<<12))
 		if err != nil {
@@ -34,7 +34,7 @@ func FuzzParseChallenge(f *testing.F) {
 
 // FuzzVerify: nothing but the stamps that were made is accepted, whatever comes.
 func FuzzVerify(f *testing.F) {
-	o := NewOffice(Parts{Keys: NewKeyring(1<<40, []byte("fuzz"))})
+	o := NewIssuer(Parts{Keys: NewKeyring(1<<40, []byte("fuzz"))})
 	a := ask(SHA256K, 1<<12)
 	for _, alg := range Algorithms {
 		b := a
@@ -75,13 +75,13 @@ func FuzzParseWork(f *testing.F) {
 
 // FuzzMailStamp: nothing is accepted twice, nor for somebody else.
 func FuzzMailStamp(f *testing.F) {
-	d := newDesk(f, SHA256K, 1<<12)
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := newMailIssuer(f, SHA256K, 1<<12)
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	good := mailStampFor(f, d.Params(start), l)
 	f.Add(good)
 	f.Add(FoldMailHeader(good))
 	f.Add(good[:len(good)-2])
-	other := Letter{Message: "m", Recipient: "b@example.com"}
+	other := MailBinding{Message: "m", Recipient: "b@example.com"}
 	f.Fuzz(func(t *testing.T, s string) {
 		_, foreign := d.Verify(bg, start, s, other)
 		if foreign == nil {

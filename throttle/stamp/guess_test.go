@@ -28,7 +28,7 @@ func guessed(a Algorithm, w Work) float64 {
 // TestGuess: however little work is meant, a puzzle asks for so much that a guess is right once in a million at most,
 // and for no more than is needed for that.
 func TestGuess(t *testing.T) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	for _, a := range []Algorithm{SHA256K, DLog, EQS60} {
 		least := a.Least()
 		for _, meant := range []Work{1, 16, 1 << 10, least - 1, least, least + 1, 1 << 24} {
@@ -59,7 +59,7 @@ func TestGuess(t *testing.T) {
 // TestBlindStamps: answers that nobody worked for are refused, even where next to nothing is asked.
 func TestBlindStamps(t *testing.T) {
 	for _, a := range []Algorithm{SHA256K, DLog, EQS60} {
-		o := NewOffice(Parts{})
+		o := NewIssuer(Parts{})
 		as := ask(a, 1)
 		_, size := puzzles[a].sizes()
 		right := 0

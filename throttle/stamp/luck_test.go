@@ -43,7 +43,7 @@ func TestLuck(t *testing.T) {
 // TestMeanOfSolver: the real solver takes what is declared, on average, with real hashes.
 func TestMeanOfSolver(t *testing.T) {
 	const n, w = 300, 1 << 10
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	total := uint64(0)
 	for range n {
 		text, err := o.Issue(start, ask(SHA256K, w))

@@ -107,16 +107,16 @@ func mailable(a Algorithm, w Work) error {
 	return nil
 }
 
-// A Letter is what a mail stamp pays for: one message to one recipient.
-type Letter struct {
+// A MailBinding is what a mail stamp pays for: one message to one recipient.
+type MailBinding struct {
 	Message   string    // its id or, better, a digest of its body: a changed space needs a new stamp
 	Recipient string    // normalised alike on both sides
 	Date      time.Time // of the message, to the second; zero where it is not bound
 }
 
-// mailChallenge is the puzzle of a letter. It follows from the parameters, the letter and the nonce. The recipient is
-// inside the hash, so that a stamp that is copied to another recipient is worth nothing.
-func mailChallenge(p *MailParams, l *Letter, nonce Nonce) (c Challenge, err error) {
+// mailChallenge is the puzzle of a message to a recipient. It follows from the parameters, the binding and the nonce.
+// The recipient is inside the hash, so that a stamp that is copied to another recipient is worth nothing.
+func mailChallenge(p *MailParams, l *MailBinding, nonce Nonce) (c Challenge, err error) {
 	a, w := puzzles[p.Algorithm].fit(p.Work)
 	var numbers [17]byte
 	numbers[0] = byte(a)
@@ -145,7 +145,7 @@ func mailHint(p *MailParams, recipient string) hint {
 }
 
 // MailStamp makes the stamp for one recipient of a message.
-func MailStamp(ctx context.Context, p MailParams, l Letter, o SolveOptions) (string, error) {
+func MailStamp(ctx context.Context, p MailParams, l MailBinding, o SolveOptions) (string, error) {
 	var nonce Nonce
 	_, _ = rand.Read(nonce[:]) // never fails
 	if !p.Algorithm.known() || p.Work < 1 || p.Work > MaxWork {
@@ -222,8 +222,8 @@ func UnfoldMailHeader(value string) string {
 		func(r rune) bool { return r == ' ' || r == '\t' || r == '\r' || r == '\n' }), "")
 }
 
-// MailDesk publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailDesk.
-type MailDesk struct {
+// MailIssuer publishes parameters and honours mail stamps. It is safe for concurrent use; make it with NewMailIssuer.
+type MailIssuer struct {
 	ledger Ledger
 
 	mu    sync.Mutex
@@ -231,16 +231,16 @@ type MailDesk struct {
 	price mailPrice
 }
 
-// NewMailDesk makes a desk that asks for a stamp for each recipient. Keys may be those of an office; the ledger needs
+// NewMailIssuer makes one that asks for a stamp for each recipient. Keys may be those of an issuer; the ledger needs
 // to remember for two hours, nil makes one that does. dlog does not work without asking the server first.
-func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger) (*MailDesk, error) {
+func NewMailIssuer(o MailOptions, keys *Keyring, ledger Ledger) (*MailIssuer, error) {
 	if keys == nil {
 		keys = NewKeyring(time.Hour)
 	}
 	if ledger == nil {
 		ledger = NewFilter(2*time.Hour, defaultMaxSpent)
 	}
-	d := &MailDesk{ledger: ledger}
+	d := &MailIssuer{ledger: ledger}
 	if err := d.Configure(o, keys, time.Time{}); err != nil {
 		return nil, err
 	}
@@ -249,7 +249,7 @@ func NewMailDesk(o MailOptions, keys *Keyring, ledger Ledger) (*MailDesk, error)
 
 // Configure changes the options and the keys; nil keeps those that there are. What is spent stays spent, and the price
 // that was asked before stays good for MailGrace. On an error nothing has changed.
-func (d *MailDesk) Configure(o MailOptions, keys *Keyring, now time.Time) error {
+func (d *MailIssuer) Configure(o MailOptions, keys *Keyring, now time.Time) error {
 	if err := o.Validate(); err != nil {
 		return err
 	}
@@ -261,21 +261,21 @@ func (d *MailDesk) Configure(o MailOptions, keys *Keyring, now time.Time) error 
 }
 
 // Observe lets the price follow the load, in use / capacity. Where the price is fixed it does nothing.
-func (d *MailDesk) Observe(now time.Time, load weir.Share) {
+func (d *MailIssuer) Observe(now time.Time, load weir.Share) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.price.step(now, load)
 }
 
 // Params are what is to be published at a time.
-func (d *MailDesk) Params(now time.Time) MailParams {
+func (d *MailIssuer) Params(now time.Time) MailParams {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.params(d.keys.secrets[0], floorDiv(now.Unix(), 3600))
 }
 
-// params are those of an hour. The desk is locked.
-func (d *MailDesk) params(s secret, hour int64) MailParams {
+// params are those of an hour. d is locked.
+func (d *MailIssuer) params(s secret, hour int64) MailParams {
 	return MailParams{d.price.algorithm, d.price.work(), hour, d.keys.seedOf(s, hour)}
 }
 
@@ -286,7 +286,7 @@ type mailTerms struct {
 	honoured  []MailParams // a stamp may have been made under: of this hour and the one before, with any secret
 }
 
-func (d *MailDesk) terms(now time.Time) mailTerms {
+func (d *MailIssuer) terms(now time.Time) mailTerms {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.price.ask(now)
@@ -298,8 +298,8 @@ func (d *MailDesk) terms(now time.Time) mailTerms {
 	return t
 }
 
-// Verify accepts and spends the stamp of a letter, or says what is wrong. It honours the seeds of two hours.
-func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Letter) (Receipt, error) {
+// Verify accepts and spends the stamp of a message, or says what is wrong. It honours the seeds of two hours.
+func (d *MailIssuer) Verify(ctx context.Context, now time.Time, stamp string, l MailBinding) (Receipt, error) {
 	m, err := parseMailStamp(UnfoldMailHeader(stamp))
 	if err != nil {
 		return Receipt{}, err
@@ -309,8 +309,8 @@ func (d *MailDesk) Verify(ctx context.Context, now time.Time, stamp string, l Le
 }
 
 // verify is Verify of a stamp that was taken apart.
-func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, honoured []MailParams, m *mailStamp,
-	l *Letter, ledger Ledger) (Receipt, error) {
+func (d *MailIssuer) verify(ctx context.Context, now time.Time, t *mailTerms, honoured []MailParams, m *mailStamp,
+	l *MailBinding, ledger Ledger) (Receipt, error) {
 	if hour := floorDiv(now.Unix(), 3600); m.hour != hour && m.hour != hour-1 {
 		return Receipt{}, ErrExpired
 	}
@@ -344,7 +344,7 @@ func (d *MailDesk) verify(ctx context.Context, now time.Time, t *mailTerms, hono
 }
 
 // challenge makes the puzzle anew and reports whether the stamp is for it, and made with a seed of ours.
-func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool) {
+func (m *mailStamp) challenge(honoured []MailParams, l *MailBinding) (Challenge, bool) {
 	for _, p := range honoured {
 		if p.Hour != m.hour || mailHint(&p, l.Recipient) != m.hint {
 			continue
@@ -360,7 +360,7 @@ func (m *mailStamp) challenge(honoured []MailParams, l *Letter) (Challenge, bool
 
 // VerifyEach looks for a stamp for each recipient of a mail among the first MaxMailStamps that it carries. errs[i] is
 // nil where recipients[i] is paid for, and ErrForeign where no stamp is theirs.
-func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []string, l Letter,
+func (d *MailIssuer) VerifyEach(ctx context.Context, now time.Time, stamps []string, l MailBinding,
 	recipients []string) (errs []error) {
 	_, errs = d.verifyEach(ctx, now, stamps, l, recipients, d.ledger)
 	return errs
@@ -368,7 +368,7 @@ func (d *MailDesk) VerifyEach(ctx context.Context, now time.Time, stamps []strin
 
 // LookEach is VerifyEach for callers that spend stamps in a transaction of their own, by the nonces of the receipts: it
 // asks spent about each stamp and spends none. Two callers at the same time may both find a stamp good.
-func (d *MailDesk) LookEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
+func (d *MailIssuer) LookEach(ctx context.Context, now time.Time, stamps []string, l MailBinding, recipients []string,
 	spent func(context.Context, Nonce) (bool, error)) ([]Receipt, []error) {
 	return d.verifyEach(ctx, now, stamps, l, recipients, looking(spent))
 }
@@ -388,7 +388,7 @@ func (f looking) Look(ctx context.Context, _ time.Time, u Use) (uses int, mark u
 func (looking) Spend(context.Context, time.Time, Use) (int, error) { return 0, nil }
 func (looking) Refund(context.Context, time.Time, Use) error       { return nil }
 
-func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []string, l Letter, recipients []string,
+func (d *MailIssuer) verifyEach(ctx context.Context, now time.Time, stamps []string, l MailBinding, recipients []string,
 	ledger Ledger) (receipts []Receipt, errs []error) {
 	terms := d.terms(now)
 	byHint := map[hint][]*mailStamp{}
@@ -407,8 +407,8 @@ func (d *MailDesk) verifyEach(ctx context.Context, now time.Time, stamps []strin
 
 // verifyOwn looks for a good stamp among those that may be the recipient's. An error about one of theirs is returned
 // rather than that others are not theirs. It ends at the first wrong solution, as checking solutions may be costly.
-func (d *MailDesk) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp, l *Letter,
-	ledger Ledger) (Receipt, error) {
+func (d *MailIssuer) verifyOwn(ctx context.Context, now time.Time, t *mailTerms, byHint map[hint][]*mailStamp,
+	l *MailBinding, ledger Ledger) (Receipt, error) {
 	err := ErrForeign
 	for i := range t.honoured {
 		for _, m := range byHint[mailHint(&t.honoured[i], l.Recipient)] {

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-func newDesk(tb testing.TB, a Algorithm, w Work) *MailDesk {
+func newMailIssuer(tb testing.TB, a Algorithm, w Work) *MailIssuer {
 	tb.Helper()
-	d, err := NewMailDesk(MailOptions{Algorithm: a, Work: w}, NewKeyring(time.Hour, []byte("mail")), nil)
+	d, err := NewMailIssuer(MailOptions{Algorithm: a, Work: w}, NewKeyring(time.Hour, []byte("mail")), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	return d
 }
 
-func mailStampFor(tb testing.TB, p MailParams, l Letter) string {
+func mailStampFor(tb testing.TB, p MailParams, l MailBinding) string {
 	tb.Helper()
 	s, err := MailStamp(bg, p, l, SolveOptions{})
 	if err != nil {
@@ -35,7 +35,7 @@ func TestMail(t *testing.T) {
 	for _, alg := range []Algorithm{SHA256K, DLogClassic, EQS60} {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t, alg, cheap[alg])
+			d := newMailIssuer(t, alg, cheap[alg])
 			published, err := json.Marshal(d.Params(start))
 			if err != nil {
 				t.Fatal(err)
@@ -44,19 +44,19 @@ func TestMail(t *testing.T) {
 			if err != nil || p != d.Params(start) {
 				t.Fatalf("%s: %+v, %v", published, p, err)
 			}
-			l := Letter{Message: "<1@example.com> body", Recipient: "bob@example.net", Date: start}
+			l := MailBinding{Message: "<1@example.com> body", Recipient: "bob@example.net", Date: start}
 			s := mailStampFor(t, p, l)
 			for name, c := range map[string]struct {
 				now    time.Time
-				change func(*Letter)
+				change func(*MailBinding)
 				want   error
 			}{
-				"another recipient": {start, func(l *Letter) { l.Recipient = "eve@example.net" }, ErrForeign},
-				"another message":   {start, func(l *Letter) { l.Message += " " }, ErrForeign},
-				"another date":      {start, func(l *Letter) { l.Date = l.Date.Add(time.Second) }, ErrForeign},
-				"no date":           {start, func(l *Letter) { l.Date = time.Time{} }, ErrForeign},
-				"two hours later":   {start.Add(2 * time.Hour), func(*Letter) {}, ErrExpired},
-				"an hour ahead":     {start.Add(-time.Hour), func(*Letter) {}, ErrExpired},
+				"another recipient": {start, func(l *MailBinding) { l.Recipient = "eve@example.net" }, ErrForeign},
+				"another message":   {start, func(l *MailBinding) { l.Message += " " }, ErrForeign},
+				"another date":      {start, func(l *MailBinding) { l.Date = l.Date.Add(time.Second) }, ErrForeign},
+				"no date":           {start, func(l *MailBinding) { l.Date = time.Time{} }, ErrForeign},
+				"two hours later":   {start.Add(2 * time.Hour), func(*MailBinding) {}, ErrExpired},
+				"an hour ahead":     {start.Add(-time.Hour), func(*MailBinding) {}, ErrExpired},
 			} {
 				l := l
 				c.change(&l)
@@ -81,9 +81,9 @@ func TestMail(t *testing.T) {
 
 // TestMailCopied: one stamp copied to n recipients is worth one.
 func TestMailCopied(t *testing.T) {
-	d := newDesk(t, SHA256K, 256)
+	d := newMailIssuer(t, SHA256K, 256)
 	to := []string{"a@example.com", "b@example.com", "c@example.com"}
-	l := Letter{Message: "m", Recipient: to[1]}
+	l := MailBinding{Message: "m", Recipient: to[1]}
 	p := d.Params(start)
 	one := mailStampFor(t, p, l)
 	errs := d.VerifyEach(bg, start, []string{one, one, one, "nonsense"}, l, to)
@@ -113,13 +113,13 @@ func TestMailCopied(t *testing.T) {
 // TestMailMany: how many stamps are looked at is bounded, and a wrong solution beside the right one is not searched
 // around for ever.
 func TestMailMany(t *testing.T) {
-	d := newDesk(t, SHA256K, 4096)
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := newMailIssuer(t, SHA256K, 4096)
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	s := mailStampFor(t, d.Params(start), l)
 	others := func(n int) (all []string) {
 		for i := range n {
 			all = append(all, mailStampFor(t, MailParams{SHA256K, 16, 1, [16]byte{byte(i), byte(i >> 8)}},
-				Letter{Recipient: "x"}))
+				MailBinding{Recipient: "x"}))
 		}
 		return all
 	}
@@ -144,12 +144,12 @@ func TestMailMany(t *testing.T) {
 // TestMailRules: less work than asked, another algorithm, or another server's seed is refused; a wrong solution burns
 // nothing.
 func TestMailRules(t *testing.T) {
-	d := newDesk(t, SHA256K, 4096)
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := newMailIssuer(t, SHA256K, 4096)
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	easy := d.Params(start)
 	easy.Work--
-	other := newDesk(t, DLogClassic, 1<<13).Params(start)
-	foreign, _ := NewMailDesk(MailOptions{Algorithm: SHA256K, Work: 4096}, nil, nil)
+	other := newMailIssuer(t, DLogClassic, 1<<13).Params(start)
+	foreign, _ := NewMailIssuer(MailOptions{Algorithm: SHA256K, Work: 4096}, nil, nil)
 	for name, c := range map[string]struct {
 		p    MailParams
 		want error
@@ -183,12 +183,12 @@ func TestMailRules(t *testing.T) {
 		t.Errorf("then right: %v", err)
 	}
 	for _, o := range []MailOptions{{Algorithm: DLog, Work: 64}, {Algorithm: DLogClassic, Work: 1 << 41}} {
-		if _, err := NewMailDesk(o, nil, nil); err == nil ||
+		if _, err := NewMailIssuer(o, nil, nil); err == nil ||
 			!strings.HasPrefix(err.Error(), "algorithm: "+ErrAlgorithm.Error()) {
 			t.Error(err)
 		}
 	}
-	if _, err := NewMailDesk(MailOptions{Algorithm: SHA256K, Work: 0}, nil, nil); err == nil {
+	if _, err := NewMailIssuer(MailOptions{Algorithm: SHA256K, Work: 0}, nil, nil); err == nil {
 		t.Error("no work")
 	}
 	if _, err := MailStamp(bg, MailParams{Algorithm: DLog, Work: 64}, l, SolveOptions{}); !errors.Is(err,
@@ -202,7 +202,7 @@ func TestMailRules(t *testing.T) {
 
 func TestMailHeader(t *testing.T) {
 	for _, alg := range []Algorithm{SHA256K, DLogClassic} {
-		s := mailStampFor(t, newDesk(t, alg, 256).Params(start), Letter{})
+		s := mailStampFor(t, newMailIssuer(t, alg, 256).Params(start), MailBinding{})
 		folded := FoldMailHeader(s)
 		for _, line := range strings.SplitAfter(folded, "\r\n") {
 			if len(line) > 80 || line != "" && !strings.HasSuffix(line, "\r\n") {

@@ -12,10 +12,10 @@ import (
 	"weir"
 )
 
-// pricedDesk is a desk whose price is not fixed.
-func pricedDesk(t *testing.T, o MailOptions) *MailDesk {
+// pricedIssuer is a issuer whose price is not fixed.
+func pricedIssuer(t *testing.T, o MailOptions) *MailIssuer {
 	t.Helper()
-	d, err := NewMailDesk(o, NewKeyring(time.Hour, []byte("mail")), nil)
+	d, err := NewMailIssuer(o, NewKeyring(time.Hour, []byte("mail")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,7 +49,7 @@ func TestMailSchedules(t *testing.T) {
 			[]step{{0, 1, 1 << 25}, {time.Second, 1, Bearable(SHA256K, MaxMailTime)},
 				{time.Second, 1, Bearable(SHA256K, MaxMailTime)}}},
 	} {
-		d, now := pricedDesk(t, c.o), start
+		d, now := pricedIssuer(t, c.o), start
 		for i, s := range c.steps {
 			now = now.Add(s.after)
 			d.Observe(now, s.load)
@@ -63,8 +63,8 @@ func TestMailSchedules(t *testing.T) {
 // TestMailGrace: the price before a rise is good for ten minutes after it, and no longer; what is more than asked is
 // always good.
 func TestMailGrace(t *testing.T) {
-	d := pricedDesk(t, MailOptions{Work: 64, Schedule: []Step{{0.5, 128}, {0.9, 512}}})
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := pricedIssuer(t, MailOptions{Work: 64, Schedule: []Step{{0.5, 128}, {0.9, 512}}})
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	made := func(w Work) string {
 		p := d.Params(start)
 		p.Work = w
@@ -97,7 +97,7 @@ func TestMailGrace(t *testing.T) {
 	wants(3*time.Minute, 0.9, 64, 128, 512, 1024)
 	wants(3*time.Minute+MailGrace, 0.9, 512, 1024)
 	// Where nobody came in between, the price rose when it was first asked.
-	d = pricedDesk(t, MailOptions{Work: 64, Schedule: []Step{{0.9, 512}}})
+	d = pricedIssuer(t, MailOptions{Work: 64, Schedule: []Step{{0.9, 512}}})
 	wants(0, 0, 64, 128, 512, 1024)
 	wants(30*time.Minute, 0.9, 64, 128, 512, 1024)
 	wants(40*time.Minute, 0.9, 512, 1024)
@@ -112,8 +112,8 @@ func TestMailGrace(t *testing.T) {
 // TestMailConfigure: a reload changes the price with the same grace, keeps what is spent, and takes new keys where
 // there are some.
 func TestMailConfigure(t *testing.T) {
-	d := pricedDesk(t, MailOptions{Work: 16})
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := pricedIssuer(t, MailOptions{Work: 16})
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	before := d.Params(start)
 	spent, cheap := mailStampFor(t, before, l), mailStampFor(t, before, l)
 	if _, err := d.Verify(bg, start, spent, l); err != nil {
@@ -161,7 +161,7 @@ func TestMailPriceIsTheLowestOfLate(t *testing.T) {
 		steps = append(steps, Step{weir.Share(i+1) / MaxSteps, Work(100 + i)})
 	}
 	random := rand.New(rand.NewPCG(1, 2))
-	d, now := pricedDesk(t, MailOptions{Work: 50, Schedule: steps}), start
+	d, now := pricedIssuer(t, MailOptions{Work: 50, Schedule: steps}), start
 	type was struct {
 		work Work
 		end  time.Time
@@ -186,8 +186,8 @@ func TestMailPriceIsTheLowestOfLate(t *testing.T) {
 
 // TestLookEach: what is spent elsewhere is asked for, and nothing is spent here.
 func TestLookEach(t *testing.T) {
-	d := newDesk(t, SHA256K, 64)
-	l := Letter{Message: "m", Recipient: "a@example.com"}
+	d := newMailIssuer(t, SHA256K, 64)
+	l := MailBinding{Message: "m", Recipient: "a@example.com"}
 	one, other := mailStampFor(t, d.Params(start), l), mailStampFor(t, d.Params(start), l)
 	spent := map[Nonce]bool{}
 	look := func(stamps ...string) (Receipt, error) {

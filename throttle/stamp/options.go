@@ -272,9 +272,9 @@ func (o Options) Difficulty() *Difficulty {
 	return d
 }
 
-// New opens an office. A configured secret may have issued challenges before. Those from before since, when this
+// New opens an issuer. A configured secret may have issued challenges before. Those from before since, when this
 // process began to remember what is spent, are refused. Pass the zero time where another ledger remembers.
-func New(o Options, since time.Time) (*Office, error) {
+func New(o Options, since time.Time) (*Issuer, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func New(o Options, since time.Time) (*Office, error) {
 		Ledger: NewFilter(o.remembers(), o.MaxSpent),
 		Since:  since,
 	}
-	return NewOffice(p), nil
+	return NewIssuer(p), nil
 }
 
 // remembers is for how long a spent stamp is remembered.
@@ -300,10 +300,10 @@ func (o Options) keys() *Keyring {
 	return NewKeyring(o.Rotate.Std(), secrets...)
 }
 
-// Renew opens the office that follows an old one after a reload. What was spent stays spent, and challenges that were
+// Renew opens the issuer that follows an old one after a reload. What was spent stays spent, and challenges that were
 // issued stay good, under a new secret too. They are refused only if expires or max_spent has changed, or if they are
 // of an old secret that is no longer listed. now is the time of the reload.
-func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
+func Renew(old *Issuer, before, after Options, now time.Time) (*Issuer, error) {
 	o, err := New(after, now)
 	if err != nil {
 		return nil, err
@@ -315,11 +315,11 @@ func Renew(old *Office, before, after Options, now time.Time) (*Office, error) {
 	} else {
 		o.parts.Keys.honour(old.parts.Keys, func(s secret) bool { return s == newSecret([]byte(before.OldSecret)) })
 	}
-	joined := old.branch.Load()
+	joined := old.farmLedger.Load()
 	if before.Expires == after.Expires && before.MaxSpent == after.MaxSpent {
 		o.parts.Ledger, o.parts.Since, o.marks = old.parts.Ledger, old.parts.Since, old.marks
 		o.since.Store(old.since.Load())
-		o.branch.Store(joined)
+		o.farmLedger.Store(joined)
 	} else if joined != nil {
 		o.join(joined.with, after.remembers(), after.MaxSpent, now)
 	}

@@ -63,7 +63,7 @@ func TestVerifyRace(t *testing.T) {
 	}
 	for _, alg := range []Algorithm{SHA256K, EQS60} {
 		for _, covers := range []int{1, 50} {
-			o, a := NewOffice(Parts{}), ask(alg, 256)
+			o, a := NewIssuer(Parts{}), ask(alg, 256)
 			stamps := []string{solved(t, o, a)}
 			challenge, _, _ := strings.Cut(stamps[0], ".")
 			if alg == EQS60 {
@@ -101,7 +101,7 @@ func TestVerifyRace(t *testing.T) {
 // and its solution is checked then.
 func TestCoversMoreThanBefore(t *testing.T) {
 	for _, alg := range []Algorithm{SHA256K, EQS60} {
-		o, a := NewOffice(Parts{}), ask(alg, 256)
+		o, a := NewIssuer(Parts{}), ask(alg, 256)
 		s := solved(t, o, a)
 		challenge, _, _ := strings.Cut(s, ".")
 		_, size := puzzles[alg].sizes()

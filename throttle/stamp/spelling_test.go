@@ -12,7 +12,7 @@ import (
 // spent and afterwards.
 func TestEqsSpellings(t *testing.T) {
 	const digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(EQS60, 1)
 	s := solved(t, o, a)
 	challenge, solution, _ := strings.Cut(s, ".")
@@ -51,7 +51,7 @@ func TestEqsSpellings(t *testing.T) {
 // a single bit is different is not called a replay.
 func TestAgain(t *testing.T) {
 	for _, alg := range []Algorithm{SHA256K, EQS60} {
-		o := NewOffice(Parts{})
+		o := NewIssuer(Parts{})
 		a := ask(alg, cheap[alg])
 		s := solved(t, o, a)
 		verify := func(what, s string, d Demand, want error) Receipt {
@@ -93,7 +93,7 @@ func TestAgain(t *testing.T) {
 func TestVerifyingAllocatesNothing(t *testing.T) {
 	needs.Unwatched(t) // the race detector allocates
 	for _, alg := range []Algorithm{SHA256K, EQS60} {
-		o := NewOffice(Parts{})
+		o := NewIssuer(Parts{})
 		a := ask(alg, cheap[alg])
 		spent := solved(t, o, a)
 		if n := testing.AllocsPerRun(100, func() {

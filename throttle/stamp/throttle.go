@@ -14,34 +14,34 @@ import (
 // A Throttle asks for stamps under load, and takes them for all throttles of its chain. Make one with NewThrottle;
 // goroutines may share it.
 //
-//	dormant, paid, free, or taken by the general pool ──> admit
-//	forged ──> refuse, and the block list; a stamp for one request that comes twice ──> refuse
-//	nothing paid ──> challenge; of one that keeps coming with neither stamp nor ticket ──> refuse
+//	no load; a good stamp; an exempt client; a place in the pool ──> admit
+//	a forged stamp ──> refuse and ban; a stamp for one request that comes a second time ──> refuse
+//	no stamp ──> challenge; no stamp again and again, and no ticket of the waiting room ──> refuse
 type Throttle struct {
 	setup atomic.Pointer[setup]
-	asked sync.Map // of *asking, by gate
-	seen  seen
+	asked sync.Map // by gate (weir.Load.Of), a *asking
+	seen  seen     // how often clients were challenged and did not pay
 
 	mu     sync.Mutex // of Configure
 	counts throttleCounts
 }
 
-// A setup is what one set of options makes. It does not change.
+// A setup is what Configure makes from the options. It does not change after that.
 type setup struct {
 	Options
-	office     *Office
+	issuer     *Issuer
 	difficulty *Difficulty
 	exempt     *identify.Exempt
 }
 
-// throttleCounts say what became of requests while stamps were asked for.
+// throttleCounts count requests while stamps were asked for, by what was decided. Stats says what each of them means.
 type throttleCounts struct {
 	Paid, Free, Called, Held, Challenged, Forged, Replayed, NotPaying atomic.Uint64
 }
 
 // NewThrottle returns a throttle that asks for nothing until there is load. read reads the files that the options name.
 func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error)) (*Throttle, error) {
-	office, err := New(o, now)
+	issuer, err := New(o, now)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 		return nil, weir.Under("never_ask", err)
 	}
 	t := &Throttle{seen: newSeen()}
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
+	t.setup.Store(&setup{o.WithDefaults(), issuer, o.Difficulty(), exempt})
 	return t, nil
 }
 
@@ -60,7 +60,7 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := t.setup.Load()
-	office, err := Renew(old.office, old.Options, o, now)
+	issuer, err := Renew(old.issuer, old.Options, o, now)
 	if err != nil {
 		return err
 	}
@@ -69,25 +69,25 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 		return weir.Under("never_ask", err)
 	}
 	exempt.Inherit(old.exempt)
-	t.setup.Store(&setup{o.WithDefaults(), office, o.Difficulty(), exempt})
+	t.setup.Store(&setup{o.WithDefaults(), issuer, o.Difficulty(), exempt})
 	return nil
 }
 
-// Join makes the throttle one of a farm, in which a stamp is spent once: the node that issued a challenge decides. nil
-// leaves the farm. Call it before the throttle serves, or while it does. Challenges from before are then refused, and
-// asked for anew.
-func (t *Throttle) Join(c Colleagues, now time.Time) {
+// Join makes the throttle one of a farm, so that no stamp is spent at two nodes: the node that issued its challenge
+// decides. Join with nil leaves the farm. It may be called while the throttle serves. Challenges that were issued before
+// it are refused, and their clients get new ones.
+func (t *Throttle) Join(c Nodes, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := t.setup.Load()
-	s.office.join(c, s.remembers(), s.MaxSpent, now)
+	s.issuer.join(c, s.remembers(), s.MaxSpent, now)
 }
 
-// Answer answers a question of a colleague, who called Colleagues.Ask or Tell. It is nil for what is no question, and
-// where this node is in no farm.
+// Answer answers what another node has sent by Nodes.Ask or Nodes.Tell. It returns nil if that is malformed, or this
+// node is not in a farm.
 func (t *Throttle) Answer(now time.Time, question []byte) []byte {
 	s := t.setup.Load()
-	return s.office.answer(now, question, s.Covers)
+	return s.issuer.answer(now, question, s.Covers)
 }
 
 // Exempt returns the clients that are never asked for a stamp.
@@ -99,7 +99,7 @@ func (t *Throttle) Terms() weir.Terms {
 	return weir.Terms{Covers: s.Covers, Binds: s.Covers == 1, Address: s.Classic, Strict: s.Classic, Always: s.always()}
 }
 
-// Judge asks for a stamp while the load is there.
+// Judge admits everybody while the load is low. Otherwise it asks for a stamp.
 func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	s := t.setup.Load()
 	work := t.step(s.difficulty, ev.Load, ev.Time)
@@ -158,8 +158,8 @@ func challenge(a *weir.Answer, work Work) {
 	a.Figure = weir.Figure{Rule: rule, Unit: "operations", Limit: int64(work)}
 }
 
-// visitor is the key by which unpaid challenges are counted: the client's id at its address, or the address where it
-// has none.
+// visitor is the key by which unpaid challenges are counted: the client's id together with its address, or the address
+// alone for a client without an id.
 func visitor(s *setup, ev *weir.Event) string {
 	if ev.Client != "" && !s.Classic {
 		return identify.ClientAt(ev.Client, ev.Source)
@@ -167,14 +167,15 @@ func visitor(s *setup, ev *weir.Event) string {
 	return identify.AddressID(ev.Source)
 }
 
-// dearer is how many times as much is asked of newcomers at an address at which patience is used up. They may pay:
-// others there may have used it up.
+// dearer is how many times as much work is asked of a client without an id, if its address has left more challenges
+// unpaid than Patience. It is not refused, since the challenges may have been those of others at the address.
 const dearer = 4
 
-// Settle does nothing: the throttle holds nothing. The event's purse gives back what was paid.
+// Settle does nothing, as Judge takes nothing. The event's purse gives back what was paid.
 func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 
-// Peek answers as Judge would for what is in the purse already. The pool of the event must take nothing.
+// Peek answers as Judge would, but opens no purse: only a stamp that was taken before counts. ev.Pool must be one whose
+// Take only answers, and takes nothing.
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
 	work := t.asks(ev.Load.Of)
@@ -201,19 +202,20 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 	if s.Covers == 1 {
 		d.Message = message
 	}
-	receipt, err := s.office.Verify(ctx, ev.Time, stamp, d)
-	if err == ErrIssuerGone { // they did their work: what they left unpaid before is not held against them
+	receipt, err := s.issuer.Verify(ctx, ev.Time, stamp, d)
+	if err == ErrIssuerGone { // the client has worked for this stamp, so its unpaid challenges are forgotten
 		t.seen.forget(visitor(s, ev))
 	}
 	if err != nil {
 		return weir.Paid{Fault: s.fault(err)}, nil
 	}
-	refund := func() { _ = s.office.Refund(context.WithoutCancel(ctx), ev.Time, &receipt) }
+	refund := func() { _ = s.issuer.Refund(context.WithoutCancel(ctx), ev.Time, &receipt) }
 	return weir.Paid{Work: uint64(receipt.Work), Uses: receipt.Uses}, refund
 }
 
-// fault says what is held against a client whose stamp is not accepted. What may happen to anybody is no fault: when a
-// stamp has expired, is from before a change of network, or of a node that is gone, another one is asked for.
+// fault says what a client did wrong whose stamp is not accepted. What may happen to anybody is not a fault: the stamp
+// expired, the client's network changed, or the node that issued the challenge is gone. Then the client is challenged
+// again.
 func (s *setup) fault(err error) weir.Reason {
 	switch {
 	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
@@ -228,7 +230,7 @@ func (s *setup) fault(err error) weir.Reason {
 	return weir.NoReason
 }
 
-// Ask makes a puzzle for a client. Where the client is empty, the puzzle is for its address.
+// Ask makes a puzzle for a client. If the client is empty, the puzzle is for the address of the event.
 func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, error) {
 	s := t.setup.Load()
 	if client == "" || s.Classic {
@@ -238,14 +240,14 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 		message = ""
 	}
 	work := t.asks(ev.Load.Of)
-	if work == 0 { // another throttle asks
+	if work == 0 { // another throttle of the chain wants the stamp
 		work = s.difficulty.First()
 	}
 	dear := ev.Client == "" && t.seen.left(identify.AddressID(ev.Source), ev.Time) > s.Patience
 	if dear {
 		work = min(dearer*work, max(work, s.difficulty.Most()))
 	}
-	text, err := s.office.Issue(ev.Time,
+	text, err := s.issuer.Issue(ev.Time,
 		Ask{Algorithm: s.Algorithm, Work: work, Lifetime: s.Expires.Std(), Message: message, Client: client})
 	if err != nil {
 		return weir.Puzzle{}, err
@@ -256,43 +258,46 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}, nil
 }
 
-// Observe updates the difficulty of a gate that has had no events for a while, and returns the work asked for there.
+// Observe updates the difficulty at a gate and returns it. Judge does the same. Observe is for the time without events.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 	return t.step(t.setup.Load().difficulty, load, now)
 }
 
 // Stats is what the throttle has done, and what it asks for now.
 type Stats struct {
-	Work       map[string]Work // by gate; 0 where nothing is asked
-	Issued     uint64
-	Accepted   uint64
-	Paid       uint64 // requests that went first
-	Free       uint64
-	Called     uint64 // from the waiting room
-	Held       uint64 // unpaid, and taken by the general pool all the same
+	Work     map[string]Work // that is asked for now, by gate; 0 for nothing
+	Issued   uint64          // challenges
+	Accepted uint64          // stamps
+
+	// Requests while stamps were asked for, by what was decided.
+	Paid       uint64 // with a good stamp: they go first
+	Free       uint64 // of exempt clients
+	Called     uint64 // called from the waiting room
+	Held       uint64 // without a stamp, admitted to the pool
 	Challenged uint64
-	Forged     uint64
-	Replayed   uint64
-	NotPaying  uint64
-	Spent      int    // stamps that are remembered
-	Full       uint64 // stamps not taken, as no more can be remembered
-	Busy       uint64 // stamps not taken, as too many questions to other nodes were open
-	Gone       uint64 // stamps of nodes of the farm that are gone or did not answer
+	Forged     uint64 // refused: the stamp is forged
+	Replayed   uint64 // refused: the stamp is good for one request, and was used before
+	NotPaying  uint64 // refused: too many challenges were left unpaid
+
+	Spent int    // stamps that are remembered
+	Full  uint64 // stamps that were not accepted because no more can be remembered
+	Busy  uint64 // stamps that were not accepted because too many questions to other nodes were open
+	Gone  uint64 // stamps that were not accepted because the node that issued them is gone or did not answer
 }
 
 // Stats returns what the throttle has done.
 func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
-	out := Stats{Work: map[string]Work{}, Issued: s.office.Counts.Issued.Load(),
-		Accepted: s.office.Counts.Accepted.Load(),
+	out := Stats{Work: map[string]Work{}, Issued: s.issuer.Counts.Issued.Load(),
+		Accepted: s.issuer.Counts.Accepted.Load(),
 		Paid:     c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(),
 		Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
-		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.office.Counts.Full.Load(),
-		Busy: s.office.Counts.Busy.Load(), Gone: s.office.Counts.Gone.Load()}
-	if f, ok := s.office.parts.Ledger.(*Filter); ok {
+		Replayed: c.Replayed.Load(), NotPaying: c.NotPaying.Load(), Full: s.issuer.Counts.Full.Load(),
+		Busy: s.issuer.Counts.Busy.Load(), Gone: s.issuer.Counts.Gone.Load()}
+	if f, ok := s.issuer.parts.Ledger.(*Filter); ok {
 		out.Spent = f.Len()
 	}
-	if b := s.office.branch.Load(); b != nil {
+	if b := s.issuer.farmLedger.Load(); b != nil {
 		out.Spent += b.others.Len()
 	}
 	for of, at := range t.asked.Range {
@@ -303,10 +308,11 @@ func (t *Throttle) Stats() Stats {
 
 // An asking is how much work is asked for at one gate.
 type asking struct {
-	work  atomic.Uint64
-	due   atomic.Int64 // when the difficulty is next updated
+	work atomic.Uint64
+	due  atomic.Int64 // when the difficulty is next updated
+
 	mu    sync.Mutex
-	state State
+	state State // of the difficulty
 }
 
 // stepEvery is how often the difficulty is updated. It moves once a second at most.
@@ -327,7 +333,7 @@ func (t *Throttle) step(d *Difficulty, load weir.Load, now time.Time) Work {
 		found, _ = t.asked.LoadOrStore(load.Of, new(asking))
 	}
 	at, n := found.(*asking), now.UnixNano()
-	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // otherwise the clock was set back
+	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // a minute before due, the clock was set back
 		return Work(at.work.Load())
 	}
 	at.mu.Lock()

@@ -26,7 +26,7 @@ var epoch = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)
 type door struct {
 	t      *testing.T
 	url    string
-	office *stamp.Office
+	issuer *stamp.Issuer
 	assets *Assets
 	policy string
 	look   Options
@@ -46,7 +46,7 @@ type door struct {
 
 // newDoor opens a door on 127.0.0.1.
 func newDoor(t *testing.T) *door {
-	d := &door{t: t, office: stamp.NewOffice(stamp.Parts{}), assets: NewAssets(stamp.Scripts()), policy: RoomPolicy,
+	d := &door{t: t, issuer: stamp.NewIssuer(stamp.Parts{}), assets: NewAssets(stamp.Scripts()), policy: RoomPolicy,
 		ask:   stamp.Ask{Work: 1 << 12, Lifetime: time.Minute, Client: "somebody"},
 		dress: func(int, *Room) {}, opens: func(_ int, paid bool) bool { return paid }}
 	server := httptest.NewServer(d)
@@ -88,7 +88,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	d.dress(n, page)
 	if c, err := r.Cookie(page.Cookie); err == nil {
-		_, err := d.office.Verify(context.Background(), epoch, c.Value,
+		_, err := d.issuer.Verify(context.Background(), epoch, c.Value,
 			stamp.Demand{Client: d.ask.Client, Covers: 1000})
 		paid = err == nil
 		if err != nil {
@@ -113,7 +113,7 @@ func (d *door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if d.ask.Work > 0 {
-		puzzle, err := d.office.Issue(epoch, d.ask)
+		puzzle, err := d.issuer.Issue(epoch, d.ask)
 		if err != nil {
 			d.t.Error(err)
 		}

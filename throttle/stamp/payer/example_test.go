@@ -17,19 +17,19 @@ import (
 
 // A client that pays does not notice that it was asked to.
 func ExampleTransport() {
-	office, err := stamp.New(stamp.Options{}, time.Time{})
+	issuer, err := stamp.New(stamp.Options{}, time.Time{})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	// A gate in front of a service, which is overloaded.
 	gate := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := office.Verify(r.Context(), time.Now(), r.Header.Get("Stamp"), stamp.Demand{Covers: 50})
+		_, err := issuer.Verify(r.Context(), time.Now(), r.Header.Get("Stamp"), stamp.Demand{Covers: 50})
 		if err == nil {
 			fmt.Fprint(w, "what you wanted")
 			return
 		}
-		challenge, _ := office.Issue(time.Now(), stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute})
+		challenge, _ := issuer.Issue(time.Now(), stamp.Ask{Work: stamp.Bits(12), Lifetime: 5 * time.Minute})
 		w.Header().Set("Stamp-Challenge", challenge)
 		http.Error(w, "pay first", http.StatusServiceUnavailable)
 	}))
@@ -60,7 +60,7 @@ func ExampleTransport() {
 
 // A mail gets a stamp for each recipient before it goes to sendmail.
 func ExampleMail() {
-	desk, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
+	issuer, err := stamp.NewMailIssuer(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: stamp.Bits(10)}, nil, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -73,7 +73,7 @@ func ExampleMail() {
 		return
 	}
 	// The parameters are what the server publishes.
-	paid, err := m.Stamp(context.Background(), time.Now(), desk.Params(time.Now()), nil, payer.Options{})
+	paid, err := m.Stamp(context.Background(), time.Now(), issuer.Params(time.Now()), nil, payer.Options{})
 	if err != nil {
 		fmt.Println(err)
 		return

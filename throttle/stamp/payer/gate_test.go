@@ -14,9 +14,9 @@ import (
 	"weir/throttle/stamp"
 )
 
-// A gate asks for stamps, with a real office, and echoes what was paid for.
+// A gate asks for stamps, with a real issuer, and echoes what was paid for.
 type gate struct {
-	office *stamp.Office
+	issuer *stamp.Issuer
 	ask    stamp.Ask
 	covers int
 	single bool // a stamp pays for one message
@@ -33,11 +33,11 @@ type gate struct {
 
 func newGate(tb testing.TB) *gate {
 	tb.Helper()
-	office, err := stamp.New(stamp.Options{}, time.Now().Add(-time.Minute))
+	issuer, err := stamp.New(stamp.Options{}, time.Now().Add(-time.Minute))
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &gate{office: office, ask: stamp.Ask{Work: 256, Lifetime: time.Minute}, covers: 50, page: "pay first"}
+	return &gate{issuer: issuer, ask: stamp.Ask{Work: 256, Lifetime: time.Minute}, covers: 50, page: "pay first"}
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ask.Message = stamp.ID(r.Method, r.URL.RequestURI(), string(body))
 	}
 	if s := r.Header.Get(StampHeader); s != "" {
-		_, err := g.office.Verify(r.Context(), time.Now(), s,
+		_, err := g.issuer.Verify(r.Context(), time.Now(), s,
 			stamp.Demand{Client: client, Message: ask.Message, Covers: g.covers})
 		g.mu.Lock()
 		g.verdicts = append(g.verdicts, err)
@@ -70,7 +70,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.SetCookie(w, &http.Cookie{Name: ClientCookie, Value: client, Path: "/"})
 	}
 	ask.Client = client
-	text, err := g.office.Issue(time.Now(), ask)
+	text, err := g.issuer.Issue(time.Now(), ask)
 	if err != nil {
 		panic(err)
 	}

@@ -17,9 +17,9 @@ import (
 
 var start = time.Date(2026, 3, 2, 12, 30, 0, 0, time.UTC)
 
-func newDesk(tb testing.TB) *stamp.MailDesk {
+func newMailIssuer(tb testing.TB) *stamp.MailIssuer {
 	tb.Helper()
-	d, err := stamp.NewMailDesk(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
+	d, err := stamp.NewMailIssuer(stamp.MailOptions{Algorithm: stamp.SHA256K, Work: 64}, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func TestMail(t *testing.T) {
 			"eve@example.net;\r\nCc:\r\nBCC:\r\n\t\"john q\"@example.net,\r\n dave@example.net\r\n\r\nHello,\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
-			d, m := newDesk(t), readMail(t, text)
+			d, m := newMailIssuer(t), readMail(t, text)
 			var last stamp.Work
 			p, err := m.Stamp(t.Context(), start, d.Params(start), nil,
 				Options{Progress: func(done, expected stamp.Work) {
@@ -98,13 +98,13 @@ func TestMail(t *testing.T) {
 			// On its way the body gets other line ends.
 			stamps, body := received(t, out)
 			body = strings.ReplaceAll(strings.ReplaceAll(body, "\r\n", "\n"), "\n", "\r\n") + "\r\n"
-			letter := stamp.Letter{Message: stamp.BodyID([]byte(body))}
-			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want); errors.Join(errs...) != nil ||
+			binding := stamp.MailBinding{Message: stamp.BodyID([]byte(body))}
+			if errs := d.VerifyEach(t.Context(), start, stamps, binding, want); errors.Join(errs...) != nil ||
 				len(stamps) != 4 {
 				t.Errorf("%d stamps: %v", len(stamps), errs)
 			}
-			letter.Message = stamp.BodyID([]byte(strings.Replace(body, "Hello,", "Hello, ", 1)))
-			if errs := d.VerifyEach(t.Context(), start, stamps, letter, want[:1]); errs[0] != stamp.ErrForeign {
+			binding.Message = stamp.BodyID([]byte(strings.Replace(body, "Hello,", "Hello, ", 1)))
+			if errs := d.VerifyEach(t.Context(), start, stamps, binding, want[:1]); errs[0] != stamp.ErrForeign {
 				t.Errorf("another message: %v", errs)
 			}
 
@@ -124,7 +124,7 @@ func TestMail(t *testing.T) {
 
 // TestMailShapes: what else a message may look like.
 func TestMailShapes(t *testing.T) {
-	d := newDesk(t)
+	d := newMailIssuer(t)
 	for name, c := range map[string]struct{ text, before string }{
 		"header only":        {"To: a@example.org\n", ""},
 		"without a line end": {"To: a@example.org", ""},
@@ -203,7 +203,7 @@ func TestMailMistakes(t *testing.T) {
 		m, err := ReadMail(strings.NewReader(c.text))
 		if err == nil {
 			before := written(t, m)
-			if _, err = m.Stamp(t.Context(), start, newDesk(t).Params(start), nil, Options{}); before != c.text ||
+			if _, err = m.Stamp(t.Context(), start, newMailIssuer(t).Params(start), nil, Options{}); before != c.text ||
 				written(t, m) != before {
 				t.Errorf("%s: %q", name, written(t, m))
 			}
@@ -229,7 +229,7 @@ func (endless) Read(b []byte) (int, error) { return len(b), nil }
 
 // TestMailParams: parameters of another day, work that is too much, addresses that are none, and a change of mind.
 func TestMailParams(t *testing.T) {
-	d := newDesk(t)
+	d := newMailIssuer(t)
 	const text = "To: a@example.org\nX-Weir-Stamp: old\n\nhello\n"
 	m := readMail(t, text)
 	try := func(now time.Time, p stamp.MailParams, to ...string) error {

@@ -205,14 +205,14 @@ func TestConnection(t *testing.T) {
 // TestAsItCame: what is no challenge, or cannot be read, is returned at once and whole.
 func TestAsItCame(t *testing.T) {
 	g := newGate(t)
-	good, err := g.office.Issue(g.office.Parts().Since, g.ask)
+	good, err := g.issuer.Issue(g.issuer.Parts().Since, g.ask)
 	if err != nil {
 		t.Fatal(err)
 	}
 	raw, _ := base64.RawURLEncoding.DecodeString(good)
 	raw[1] = 99
 	unknown := base64.RawURLEncoding.EncodeToString(raw)
-	dlog, err := g.office.Issue(g.office.Parts().Since, stamp.Ask{Algorithm: stamp.DLog, Work: 64, Lifetime: 60e9})
+	dlog, err := g.issuer.Issue(g.issuer.Parts().Since, stamp.Ask{Algorithm: stamp.DLog, Work: 64, Lifetime: 60e9})
 	if err != nil {
 		t.Fatal(err)
 	}

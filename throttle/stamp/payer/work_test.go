@@ -150,7 +150,7 @@ func TestPay(t *testing.T) {
 	g := newGate(t)
 	for _, alg := range stamp.Algorithms {
 		now := time.Now()
-		c, err := g.office.Issue(now, stamp.Ask{Algorithm: alg, Work: 8192, Lifetime: time.Minute})
+		c, err := g.issuer.Issue(now, stamp.Ask{Algorithm: alg, Work: 8192, Lifetime: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,7 +159,7 @@ func TestPay(t *testing.T) {
 		if err != nil || !told || p.Algorithm != alg {
 			t.Fatalf("%+v, %v", p, err)
 		}
-		if _, err := g.office.Verify(t.Context(), now, p.Stamp, stamp.Demand{}); err != nil {
+		if _, err := g.issuer.Verify(t.Context(), now, p.Stamp, stamp.Demand{}); err != nil {
 			t.Errorf("%s: %v", alg, err)
 		}
 	}

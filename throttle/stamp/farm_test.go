@@ -360,7 +360,7 @@ func TestSmallerCoversCounts(t *testing.T) {
 	f := newTestFarm()
 	a, b := f.start(t, 'a', 2), f.start(t, 'b', 5)
 	for _, issuer := range []*Throttle{a, b} {
-		p, err := issuer.setup.Load().office.Issue(f.now, Ask{Work: 64, Lifetime: time.Minute, Client: "client"})
+		p, err := issuer.setup.Load().issuer.Issue(f.now, Ask{Work: 64, Lifetime: time.Minute, Client: "client"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +419,7 @@ func TestJoinAndLeave(t *testing.T) {
 	}
 }
 
-// TestIssuerForgot: a reload that begins a new memory refuses what was issued before, for colleagues too.
+// TestIssuerForgot: a reload that begins a new memory refuses what was issued before, for other nodes too.
 func TestIssuerForgot(t *testing.T) {
 	f := newTestFarm()
 	a, b := f.start(t, 'a', 1), f.start(t, 'b', 1)
@@ -437,7 +437,7 @@ func TestIssuerForgot(t *testing.T) {
 	f.wants(t, b, f.pays(t, a), true, weir.NoReason)
 }
 
-// TestFullAtTheIssuer: no room to remember another stamp, so it is not accepted. A full memory of colleagues' stamps
+// TestFullAtTheIssuer: no room to remember another stamp, so it is not accepted. A full memory of other nodes' stamps
 // only means that more is asked.
 func TestFullAtTheIssuer(t *testing.T) {
 	f := newTestFarm()
@@ -466,19 +466,19 @@ func TestFullAtTheIssuer(t *testing.T) {
 func TestAReceiptIsSpentAtItsIssuer(t *testing.T) {
 	f := newTestFarm()
 	a, b := f.start(t, 'a', 3), f.start(t, 'b', 3)
-	office := b.setup.Load().office
-	r, err := office.Verify(bg, f.now, f.pays(t, a), Demand{Client: "client", Covers: 3})
+	issuer := b.setup.Load().issuer
+	r, err := issuer.Verify(bg, f.now, f.pays(t, a), Demand{Client: "client", Covers: 3})
 	if err != nil || r.Uses != 1 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := office.Spend(bg, f.now, &r); err != nil || r.Uses != 2 {
+	if err := issuer.Spend(bg, f.now, &r); err != nil || r.Uses != 2 {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	if err := office.Refund(bg, f.now, &r); err != nil {
+	if err := issuer.Refund(bg, f.now, &r); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 3 {
-		if err := office.Spend(bg, f.now, &r); (err == nil) != (i < 2) || i == 2 && err != ErrReplayed {
+		if err := issuer.Spend(bg, f.now, &r); (err == nil) != (i < 2) || i == 2 && err != ErrReplayed {
 			t.Fatalf("%d: %+v, %v", i, r, err)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"weir/store"
 )
 
-// A Desk lets mail users see and act on their own mail. It is safe for concurrent use. A ticket is the secret part of a
-// link; a forged one is rejected before any costly work. Besides the errors below a Desk may return an *Error, whose
-// text the user reads.
-type Desk interface {
+// A SelfServiceBackend lets mail users see and act on their own mail. It is safe for concurrent use. A ticket is the
+// secret part of a link; a forged one is rejected before any costly work. Besides the errors below a SelfServiceBackend
+// may return an *Error, whose text the user reads.
+type SelfServiceBackend interface {
 	// Page returns what the holder of a ticket sees: at most MaxPageMails messages of their own, the oldest first.
 	Page(ctx context.Context, ticket string) (PageView, error)
 	// Act carries out a command, all of it or nothing, and once for each form: it returns ErrTwice for a form that was
@@ -47,7 +47,7 @@ type Session struct {
 	Act    bool // it is as good as a link in a notice; else it is for Look
 }
 
-// Errors of a Desk.
+// Errors of a SelfServiceBackend.
 var (
 	ErrNoLogIn  = errors.New("nobody can log in with a password")
 	ErrNoEntry  = errors.New("the password is right, but the user is not known")

@@ -16,8 +16,8 @@ import (
 	"weir/internal/turns"
 )
 
-// A Desk verifies passwords. It is safe for concurrent use. New makes one.
-type Desk struct {
+// A Verifier verifies passwords. It is safe for concurrent use. New makes one.
+type Verifier struct {
 	o      Options
 	keys   *keyer
 	memory *memory
@@ -29,10 +29,10 @@ type Desk struct {
 	verified, remembered, wrong, busy atomic.Uint64
 }
 
-// New returns a desk.
-func New(o Options) *Desk {
+// New returns a Verifier.
+func New(o Options) *Verifier {
 	o = o.withDefaults()
-	return &Desk{
+	return &Verifier{
 		o:      o,
 		keys:   newKeyer(),
 		memory: newMemory(o.Remember, o.Remembered),
@@ -48,7 +48,7 @@ func New(o Options) *Desk {
 // those who wait for a worker the rank says who goes first.
 //
 // Its errors are ErrWrong, ErrBusy, ErrStored, and that of a context that ends during the wait.
-func (d *Desk) Verify(ctx context.Context, rank turns.Rank, name, stored, password string) error {
+func (d *Verifier) Verify(ctx context.Context, rank turns.Rank, name, stored, password string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -96,12 +96,12 @@ func (d *Desk) Verify(ctx context.Context, rank turns.Rank, name, stored, passwo
 }
 
 // Remembered reports whether a password was right a short while ago, at next to no cost.
-func (d *Desk) Remembered(name, stored, password string) bool {
+func (d *Verifier) Remembered(name, stored, password string) bool {
 	return keepable(name, stored, password) && d.memory.knows(d.keys.key(name, stored, password), d.o.Clock.Now())
 }
 
 // Remember notes a password that another server has found right. stored is what the caller has instead of a hash.
-func (d *Desk) Remember(name, stored, password string) {
+func (d *Verifier) Remember(name, stored, password string) {
 	if keepable(name, stored, password) && !d.Remembered(name, stored, password) { // one slot for each
 		d.memory.add(d.keys.key(name, stored, password), d.o.Clock.Now())
 	}
@@ -111,7 +111,7 @@ func keepable(name, stored, password string) bool {
 	return stored != "" && len(stored) <= maxStored && len(password) <= MaxPassword && len(name) <= MaxName
 }
 
-func (d *Desk) knows(k key) bool {
+func (d *Verifier) knows(k key) bool {
 	if !d.memory.knows(k, d.o.Clock.Now()) {
 		return false
 	}
@@ -119,7 +119,7 @@ func (d *Desk) knows(k key) bool {
 	return true
 }
 
-// Stats are what a desk has done so far.
+// Stats are what a Verifier has done so far.
 type Stats struct {
 	Verified   uint64 // right, and hashed to find out
 	Remembered uint64 // right, and remembered
@@ -130,7 +130,7 @@ type Stats struct {
 }
 
 // Stats returns the counters.
-func (d *Desk) Stats() Stats {
+func (d *Verifier) Stats() Stats {
 	return Stats{Verified: d.verified.Load(), Remembered: d.remembered.Load(), Wrong: d.wrong.Load(),
 		Busy: d.busy.Load(), Inside: d.turns.Inside(), Kept: d.memory.len()}
 }

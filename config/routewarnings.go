@@ -9,10 +9,10 @@ import (
 	"weir/gate/httpgate"
 )
 
-// routeOddities finds services with limits for a host that a client can get around by naming another one. A gate
+// routeWarnings finds services with limits for a host that a client can get around by naming another one. A gate
 // cannot know whether the service behind it looks at the host.
-func (c *Config) routeOddities() []*weir.FieldError {
-	var odd odds
+func (c *Config) routeWarnings() []*weir.FieldError {
+	var warn warnings
 	for i, g := range c.HTTP {
 		ways := openWays(g)
 		for j, r := range g.Routes {
@@ -26,14 +26,14 @@ func (c *Config) routeOddities() []*weir.FieldError {
 				if at < 0 || way.upstream != own.Upstream.String() || !below(r.Path, way.path) {
 					continue
 				}
-				odd.add(fmt.Sprintf("http[%d].routes[%d]", i, j),
+				warn.add(fmt.Sprintf("http[%d].routes[%d]", i, j),
 					fmt.Sprintf("%s leads every other host to the same upstream without the throttle %q", way.name,
 						own.Throttles[at]),
 					"list it there too, unless the service refuses hosts that it does not know")
 			}
 		}
 	}
-	return odd
+	return warn
 }
 
 // below reports whether a path is another one, or lies below it.

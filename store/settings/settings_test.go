@@ -14,9 +14,9 @@ import (
 
 var epoch = time.Date(2026, 3, 2, 12, 0, 0, 123, time.UTC)
 
-// A node is a book with what it was told and what it tells.
+// A node is its settings, with what it was sent and what it sends.
 type node struct {
-	*Book
+	*Settings
 	t       *testing.T
 	changes int
 	said    [][]byte
@@ -25,7 +25,7 @@ type node struct {
 
 func newNode(t *testing.T) *node {
 	n := &node{t: t}
-	n.Book = New(func() { n.changes++ })
+	n.Settings = New(func() { n.changes++ })
 	n.Alarm(func(due time.Time) { n.due = due })
 	n.Share(func(msg []byte) { n.said = append(n.said, msg) })
 	return n

@@ -41,8 +41,8 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// counted returns a desk that counts how often it does the work.
-func counted(o Options) (*Desk, *atomic.Int64) {
+// counted returns a Verifier that counts how often it does the work.
+func counted(o Options) (*Verifier, *atomic.Int64) {
 	d, n := New(o), new(atomic.Int64)
 	d.derive = func(password []byte, s *secret, length int) []byte {
 		n.Add(1)
@@ -51,8 +51,8 @@ func counted(o Options) (*Desk, *atomic.Int64) {
 	return d, n
 }
 
-// TestNobodyIsAsMuchWorkAsSomebody: an unknown user takes the work of one whose password the desk has hashed, whatever
-// that takes.
+// TestNobodyIsAsMuchWorkAsSomebody: an unknown user takes the work of one whose password the verifier has hashed,
+// whatever that takes.
 func TestNobodyIsAsMuchWorkAsSomebody(t *testing.T) {
 	for _, memory := range []int{0, 8, 1024} {
 		d := New(Options{HashMemory: memory})
@@ -170,8 +170,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// held returns a desk whose work takes until it is let go, and counts who is at it.
-func held(o Options) (d *Desk, let chan struct{}, at, most *atomic.Int64) {
+// held returns a Verifier whose work takes until it is let go, and counts who is at it.
+func held(o Options) (d *Verifier, let chan struct{}, at, most *atomic.Int64) {
 	d, let, at, most = New(o), make(chan struct{}), new(atomic.Int64), new(atomic.Int64)
 	d.derive = func(_ []byte, s *secret, _ int) []byte {
 		now := at.Add(1)
@@ -305,7 +305,7 @@ func TestOptions(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 	if d := New(bad); d.Verify(t.Context(), turns.Last, "ann", cheap(t, "correct horse"), "correct horse") != nil {
-		t.Error("a desk works whatever the options")
+		t.Error("a verifier works whatever the options")
 	}
 }
 

@@ -81,7 +81,7 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 		return p, fmt.Errorf("%w: they are of %s", ErrStale,
 			time.Unix(params.Hour*3600, 0).UTC().Format("2006-01-02 15:04 MST"))
 	}
-	letter := stamp.Letter{Message: stamp.BodyID(m.body)}
+	binding := stamp.MailBinding{Message: stamp.BodyID(m.body)}
 	var stamps []string
 	one := Payment{Algorithm: params.Algorithm, Work: params.Work}
 	total := params.Work * stamp.Work(len(p.Recipients))
@@ -93,8 +93,8 @@ func (m *Mail) Stamp(ctx context.Context, now time.Time, params stamp.MailParams
 			tell(before+d, total)
 		}
 		for _, r := range p.Recipients {
-			letter.Recipient, done = r, 0
-			s, err := stamp.MailStamp(ctx, params, letter, solve)
+			binding.Recipient, done = r, 0
+			s, err := stamp.MailStamp(ctx, params, binding, solve)
 			if err != nil {
 				return err
 			}

@@ -21,7 +21,7 @@ func TestRoundTrip(t *testing.T) {
 	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			a := ask(alg, cheap[alg])
 			s := solved(t, o, a)
 			if len(s) > MaxStamp {
@@ -49,7 +49,7 @@ func TestRoundTrip(t *testing.T) {
 
 // TestLongest: ids of the greatest length fit, one more is refused.
 func TestLongest(t *testing.T) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	long := strings.Repeat("x", MaxID)
 	a := Ask{Algorithm: DLog, Work: 6, Lifetime: time.Minute, Client: long, Message: long}
 	s := solved(t, o, a)
@@ -82,11 +82,11 @@ func TestRefusals(t *testing.T) {
 }
 
 func refusals(t *testing.T, a Ask) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	s := solved(t, o, a)
-	other := NewOffice(Parts{})
+	other := NewIssuer(Parts{})
 	for name, c := range map[string]struct {
-		office *Office
+		issuer *Issuer
 		now    time.Time
 		stamp  string
 		demand Demand
@@ -117,7 +117,7 @@ func refusals(t *testing.T, a Ask) {
 		"longer":               {o, start, strings.Repeat("A", MaxStamp+1), demand(a), ErrMalformed},
 		"endless":              {o, start, strings.Repeat("A.", 1<<20), demand(a), ErrMalformed},
 	} {
-		if _, err := c.office.Verify(bg, c.now, c.stamp, c.demand); err != c.want {
+		if _, err := c.issuer.Verify(bg, c.now, c.stamp, c.demand); err != c.want {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
@@ -131,7 +131,7 @@ func TestEveryBit(t *testing.T) {
 	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			w := cheap[alg]
 			if alg == SHA256K {
 				w = 1 << 16 // so that a changed counter is not right by chance, but for one in 4096
@@ -168,12 +168,12 @@ func TestEveryBit(t *testing.T) {
 	}
 }
 
-// renewed is an office with the same keys and an empty ledger.
-func renewed(o *Office) *Office { return NewOffice(Parts{Keys: o.parts.Keys}) }
+// renewed is an issuer with the same keys and an empty ledger.
+func renewed(o *Issuer) *Issuer { return NewIssuer(Parts{Keys: o.parts.Keys}) }
 
 // TestFieldsAreBound: nobody can change what a challenge says, even where the result decodes.
 func TestFieldsAreBound(t *testing.T) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(SHA256K, 1<<12)
 	c, err := o.Issue(start, a)
 	if err != nil {
@@ -207,7 +207,7 @@ func TestWrongBurnsNothing(t *testing.T) {
 	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			w := cheap[alg]
 			if alg == SHA256K {
 				w = 1 << 14
@@ -218,13 +218,13 @@ func TestWrongBurnsNothing(t *testing.T) {
 			solution, _ := encoding.DecodeString(s[dot+1:])
 			put := func(b []byte) string { return s[:dot+1] + encoding.EncodeToString(b) }
 
-			// A cheap puzzle is now and then solved by chance: another office with the same keys tells what is wrong.
+			// A cheap puzzle is now and then solved by chance: another issuer with the same keys tells what is wrong.
 			wrong := append([]byte(nil), solution...)
 			for fill := byte(0xff); fill > 0; fill-- {
 				for i := range wrong {
 					wrong[i] = fill
 				}
-				probe := NewOffice(Parts{Keys: o.Parts().Keys})
+				probe := NewIssuer(Parts{Keys: o.Parts().Keys})
 				if _, err := probe.Verify(bg, start, put(wrong), demand(a)); err == ErrWrong {
 					break
 				}
@@ -251,7 +251,7 @@ func TestWrongBurnsNothing(t *testing.T) {
 				x := binary.BigEndian.Uint64(solution[8:]) + q
 				binary.BigEndian.PutUint64(varied[8:], x)
 				if fresh := renewed(o); !errors.Is(verifyErr(fresh, put(varied), demand(a)), ErrWrong) {
-					t.Error("x + ord(a) is taken by an office that has not seen x")
+					t.Error("x + ord(a) is taken by an issuer that has not seen x")
 				}
 			}
 			if _, err := o.Verify(bg, start, put(varied), demand(a)); err != ErrReplayed {
@@ -268,7 +268,7 @@ func TestTheNextUseIsCheckedToo(t *testing.T) {
 	for _, alg := range Algorithms {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
-			o := NewOffice(Parts{})
+			o := NewIssuer(Parts{})
 			a := ask(alg, max(cheap[alg], 1<<12))
 			d := demand(a)
 			d.Covers = 3
@@ -291,7 +291,7 @@ func TestTheNextUseIsCheckedToo(t *testing.T) {
 			refused := func() {
 				t.Helper()
 				// Every answer but for one byte of the right one. That a changed counter is right by chance another
-				// office tells.
+				// issuer tells.
 				for i := range solution {
 					wrong := append([]byte(nil), solution...)
 					wrong[i] ^= 0x80
@@ -342,7 +342,7 @@ func another(c *Challenge, solution []byte) ([]byte, bool) {
 	return other, true
 }
 
-func verifyErr(o *Office, s string, d Demand) error {
+func verifyErr(o *Issuer, s string, d Demand) error {
 	_, err := o.Verify(bg, start, s, d)
 	return err
 }
@@ -350,7 +350,7 @@ func verifyErr(o *Office, s string, d Demand) error {
 // TestCovers: a stamp that covers n requests is good for exactly n, by showing it again or by its receipt; a use given
 // back can be had again.
 func TestCovers(t *testing.T) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	a := ask(SHA256K, 256)
 	s := solved(t, o, a)
 	d := demand(a)
@@ -392,7 +392,7 @@ func TestKeysRotate(t *testing.T) {
 	end := time.Date(2026, 3, 2, 12, 59, 59, 0, time.UTC)
 	one, two := NewKeyring(time.Hour, secret), NewKeyring(time.Hour, secret)
 	issue := func(k *Keyring, now time.Time) string {
-		c, err := NewOffice(Parts{Keys: k}).Issue(now, a)
+		c, err := NewIssuer(Parts{Keys: k}).Issue(now, a)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -416,7 +416,7 @@ func TestKeysRotate(t *testing.T) {
 	} {
 		s := issue(one, c.issued)
 		if err := func() error {
-			_, err := NewOffice(Parts{Keys: c.keys}).Verify(bg, c.now, s,
+			_, err := NewIssuer(Parts{Keys: c.keys}).Verify(bg, c.now, s,
 				demand(a))
 			return err
 		}(); err != c.want {
@@ -424,22 +424,22 @@ func TestKeysRotate(t *testing.T) {
 		}
 	}
 	s := issue(one, end)
-	o := NewOffice(Parts{Keys: one, Since: end.Add(time.Second)})
+	o := NewIssuer(Parts{Keys: one, Since: end.Add(time.Second)})
 	if _, err := o.Verify(bg, end.Add(2*time.Second), s, demand(a)); err != ErrExpired {
 		t.Errorf("from before the ledger was opened: %v", err)
 	}
-	if _, err := NewOffice(Parts{Keys: NewKeyring(time.Hour)}).Issue(time.Unix(-5, 0), a); err != nil {
+	if _, err := NewIssuer(Parts{Keys: NewKeyring(time.Hour)}).Issue(time.Unix(-5, 0), a); err != nil {
 		t.Errorf("before the epoch: %v", err)
 	}
 }
 
-// TestOfficeOverAJump: a clock that is a year ahead for a minute, also when the office opens, does not close it until
+// TestIssuerOverAJump: a clock that is a year ahead for a minute, also when the issuer opens, does not close it until
 // that year is over.
-func TestOfficeOverAJump(t *testing.T) {
+func TestIssuerOverAJump(t *testing.T) {
 	const year = 365 * 24 * time.Hour
 	keys := NewKeyring(time.Hour)
 	a := ask(SHA256K, 256)
-	at := func(o *Office, now time.Time) string {
+	at := func(o *Issuer, now time.Time) string {
 		t.Helper()
 		text, err := o.Issue(now, a)
 		if err != nil {
@@ -451,10 +451,10 @@ func TestOfficeOverAJump(t *testing.T) {
 		}
 		return s
 	}
-	old := NewOffice(Parts{Keys: keys})
-	of := at(old, start) // spent at an office before this one, perhaps
+	old := NewIssuer(Parts{Keys: keys})
+	of := at(old, start) // spent at an issuer before this one, perhaps
 	for name, since := range map[string]time.Time{"opened before": start, "opened while ahead": start.Add(year)} {
-		o := NewOffice(Parts{Keys: keys, Since: since})
+		o := NewIssuer(Parts{Keys: keys, Since: since})
 		verify := func(when, s string, now time.Time, want error) {
 			t.Helper()
 			if _, err := o.Verify(bg, now, s, demand(a)); err != want {
@@ -472,7 +472,7 @@ func TestOfficeOverAJump(t *testing.T) {
 		if first != "" {
 			verify("spent before", first, back, ErrReplayed)
 		} else {
-			verify("of an office before", of, back, ErrExpired)
+			verify("of an issuer before", of, back, ErrExpired)
 		}
 		verify("spent ahead", ahead, back, ErrUnknown)
 		for i := range 3 {
@@ -484,7 +484,7 @@ func TestOfficeOverAJump(t *testing.T) {
 		verify("spent ahead, a year later", ahead, start.Add(year), ErrReplayed)
 	}
 	// A clock that is set back a little does not make good what was issued before.
-	o := NewOffice(Parts{Keys: keys, Since: start.Add(2 * time.Minute)})
+	o := NewIssuer(Parts{Keys: keys, Since: start.Add(2 * time.Minute)})
 	if _, err := o.Verify(bg, start.Add(time.Minute), of, demand(a)); err != ErrExpired {
 		t.Errorf("set back by a minute: %v", err)
 	}
@@ -495,7 +495,7 @@ func TestOfficeOverAJump(t *testing.T) {
 
 // TestSolveEnds: a solver stops when it is told to, whatever it is working on, and refuses what it would never finish.
 func TestSolveEnds(t *testing.T) {
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	for alg, w := range map[Algorithm]Work{SHA256K: 1 << 44, DLog: 1 << 28, DLogClassic: 1 << 40, EQS60: 1 << 44} {
 		t.Run(alg.String(), func(t *testing.T) {
 			t.Parallel()
@@ -580,7 +580,7 @@ func TestClassicClip(t *testing.T) {
 			t.Errorf("%s: %s of %s", w, a, got)
 		}
 	}
-	o := NewOffice(Parts{})
+	o := NewIssuer(Parts{})
 	text, err := o.Issue(start, ask(DLogClassic, 1<<41))
 	if err != nil {
 		t.Fatal(err)

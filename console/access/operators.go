@@ -20,7 +20,7 @@ import (
 	"weir/throttle/quota"
 )
 
-// Options are what a Desk needs. All but HashMemory, Changed, Entered and Failed must be given.
+// Options are what Operators needs. All but HashMemory, Changed, Entered and Failed must be given.
 type Options struct {
 	Store  store.Access
 	Clock  login.Clock
@@ -35,10 +35,10 @@ type Options struct {
 	Failed func(error)
 }
 
-// A Desk lets operators in. New makes one. It is safe for concurrent use.
-type Desk struct {
+// Operators lets operators in. New makes one. It is safe for concurrent use.
+type Operators struct {
 	o                             Options
-	passwords                     *login.Desk
+	passwords                     *login.Verifier
 	door                          login.Door
 	sources, names, all, browsers *quota.Quota
 	hashing                       chan struct{}
@@ -60,14 +60,14 @@ func limit(name string, n int64, per time.Duration) (*quota.Quota, error) {
 		Window: quota.GCRA, Period: weir.Period{Length: per}}}})
 }
 
-// New returns a desk.
-func New(o Options) (*Desk, error) {
+// New returns the operators of a store.
+func New(o Options) (*Operators, error) {
 	for _, f := range []*func(string){&o.Changed, &o.Entered} {
 		if *f == nil {
 			*f = func(string) {}
 		}
 	}
-	d := &Desk{o: o, hashing: make(chan struct{}, hashesAtOnce),
+	d := &Operators{o: o, hashing: make(chan struct{}, hashesAtOnce),
 		// A password that was right is not remembered: operators log in seldom.
 		passwords: login.New(login.Options{Clock: o.Clock, Workers: 1, Waiting: 16, Remember: -1,
 			HashMemory: o.HashMemory})}
@@ -78,7 +78,7 @@ func New(o Options) (*Desk, error) {
 	d.all, errs[3] = limit("all", perMinute, time.Minute)
 	known, err := limit("known", perKnown, 30*time.Minute)
 	errs[4] = err
-	d.door.Desk, d.door.Store, d.door.Console, d.door.Own, d.door.Failed = d.passwords, o.Store, true, known, o.Failed
+	d.door = login.Door{Verifier: d.passwords, Store: o.Store, Console: true, Own: known, Failed: o.Failed}
 	return d, errors.Join(errs[:]...)
 }
 
@@ -97,7 +97,7 @@ type Admission struct {
 }
 
 // limits are those that an attempt is held against: those of strangers, or its own.
-func (d *Desk) limits(a Attempt) (all []login.Limit, own *login.Limit) {
+func (d *Operators) limits(a Attempt) (all []login.Limit, own *login.Limit) {
 	of := func(q *quota.Quota, kind, key string) login.Limit {
 		return login.Limit{Throttle: q, Account: key, Key: kind + " " + key}
 	}
@@ -112,7 +112,7 @@ func (d *Desk) limits(a Attempt) (all []login.Limit, own *login.Limit) {
 // LogIn makes a session for somebody with the right password. An unknown name takes as long as a wrong password.
 //
 // Its errors are ErrWrong, ErrGuessing, ErrBusy, the context's, and those of the store.
-func (d *Desk) LogIn(ctx context.Context, a Attempt) (in Admission, err error) {
+func (d *Operators) LogIn(ctx context.Context, a Attempt) (in Admission, err error) {
 	who, err := d.check(ctx, a)
 	if err != nil {
 		return in, err
@@ -121,7 +121,7 @@ func (d *Desk) LogIn(ctx context.Context, a Attempt) (in Admission, err error) {
 }
 
 // check returns the operator whose password is right.
-func (d *Desk) check(ctx context.Context, a Attempt) (who store.Operator, err error) {
+func (d *Operators) check(ctx context.Context, a Attempt) (who store.Operator, err error) {
 	if len(a.Name) > store.MaxOperatorName || len(a.Password) > login.MaxPassword {
 		a.Name, a.Password = a.Name[:min(len(a.Name), store.MaxOperatorName)], "" // wrong, and charged as such
 	}
@@ -145,7 +145,7 @@ func (d *Desk) check(ctx context.Context, a Attempt) (who store.Operator, err er
 }
 
 // admit makes the session. The password was looked at before: if it has changed since, nobody is let in.
-func (d *Desk) admit(ctx context.Context, who store.Operator, a Attempt) (in Admission, err error) {
+func (d *Operators) admit(ctx context.Context, who store.Operator, a Attempt) (in Admission, err error) {
 	secret, sum := newSecret("")
 	now := d.o.Clock.Now()
 	s := store.Session{Sum: sum, Operator: who.Name, Source: sourceText(a.Source), Made: now, Seen: now,
@@ -195,20 +195,20 @@ func identityOf(o store.Operator, s store.Session) Identity {
 func sessionBound(s store.Session) string { return "session " + string(s.Sum[:]) }
 
 // open reports whether a session has not ended by itself.
-func (d *Desk) open(s store.Session) bool {
+func (d *Operators) open(s store.Session) bool {
 	now := d.o.Clock.Now()
 	return now.Before(s.Until) && now.Sub(s.Seen) < SessionIdle
 }
 
 // browser makes the mark of a browser in which an operator has logged in.
-func (d *Desk) browser(name string, now time.Time) string {
+func (d *Operators) browser(name string, now time.Time) string {
 	id, _ := newSecret("")
 	said := id + "." + strconv.FormatInt(now.Add(deviceLife).Unix(), 10)
 	return said + "." + d.sign("browser", name, said)
 }
 
 // browserOf returns the id of a browser in which an operator of this name has logged in before, or "".
-func (d *Desk) browserOf(mark, name string) string {
+func (d *Operators) browserOf(mark, name string) string {
 	cut := strings.LastIndexByte(mark, '.')
 	if cut < 0 || len(mark) > maxSecretText {
 		return ""
@@ -226,7 +226,7 @@ func (d *Desk) browserOf(mark, name string) string {
 }
 
 // Session returns whose session it is, or ErrNobody.
-func (d *Desk) Session(ctx context.Context, secret string) (Identity, error) {
+func (d *Operators) Session(ctx context.Context, secret string) (Identity, error) {
 	if secret == "" || len(secret) > maxSecretText {
 		return Identity{}, ErrNobody
 	}
@@ -262,7 +262,7 @@ func (d *Desk) Session(ctx context.Context, secret string) (Identity, error) {
 }
 
 // LogOut ends a session.
-func (d *Desk) LogOut(ctx context.Context, secret, source string) error {
+func (d *Operators) LogOut(ctx context.Context, secret, source string) error {
 	sum := store.Sum(sha256.Sum256([]byte(secret)))
 	return d.o.Store.Update(ctx, func(tx store.AccessTx) error {
 		s, err := tx.Session(sum)
@@ -275,7 +275,7 @@ func (d *Desk) LogOut(ctx context.Context, secret, source string) error {
 }
 
 // Token returns whose token it is, or ErrNobody.
-func (d *Desk) Token(ctx context.Context, secret string) (Identity, error) {
+func (d *Operators) Token(ctx context.Context, secret string) (Identity, error) {
 	if !strings.HasPrefix(secret, tokenMark) || len(secret) > maxSecretText {
 		return Identity{}, ErrNobody
 	}
@@ -317,7 +317,7 @@ func (d *Desk) Token(ctx context.Context, secret string) (Identity, error) {
 
 // Vouched returns somebody that a trusted proxy vouches for: an operator of this name has their own role, others have
 // the one that is given.
-func (d *Desk) Vouched(ctx context.Context, name string, role Role) (Identity, error) {
+func (d *Operators) Vouched(ctx context.Context, name string, role Role) (Identity, error) {
 	who := Proxied(name, role)
 	err := d.o.Store.View(ctx, func(tx store.AccessTx) error {
 		o, err := tx.Operator(name)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Parts are what an office is made of.
+// Parts are what an issuer is made of.
 type Parts struct {
 	Keys   *Keyring // nil: a random secret, changed by the hour
 	Ledger Ledger   // nil: a Filter for challenges of up to five minutes, of a million stamps
@@ -23,52 +23,52 @@ type Parts struct {
 	Since time.Time
 }
 
-// skew is how far the clock of a neighbour in a farm may be ahead of ours.
+// skew is how far the clock of another node may be ahead.
 const skew = time.Minute
 
-// An Office issues challenges and honours stamps. Most callers want New, Issue and Verify. It is safe for concurrent
+// An Issuer issues challenges and honours stamps. Most callers want New, Issue and Verify. It is safe for concurrent
 // use, reads no clock, and stores nothing for a challenge until it comes back paid.
-type Office struct {
-	parts  Parts
-	since  atomic.Int64           // Parts.Since in milliseconds, or less where the clock was ahead then
-	branch atomic.Pointer[branch] // nil: this node is alone
-	marks  maphash.Seed
-	desks  sync.Pool // of *desk
-	Counts Counts
+type Issuer struct {
+	parts      Parts
+	since      atomic.Int64               // Parts.Since in milliseconds, or less where the clock was ahead then
+	farmLedger atomic.Pointer[farmLedger] // nil: this node is alone
+	marks      maphash.Seed
+	memory     sync.Pool // of *scratch
+	Counts     Counts
 }
 
-// A desk is the memory for work on one challenge, used again so that nothing is allocated.
-type desk struct {
+// A scratch is the memory for work on one challenge, used again so that nothing is allocated.
+type scratch struct {
 	c    Challenge
 	raw  [maxBytes]byte
 	text [MaxChallenge]byte
 	buf  [maxSolution]byte
 }
 
-// Counts say what an office has done since it was opened.
+// Counts say what an issuer has done since it was opened.
 type Counts struct {
 	Issued, Accepted                                                       atomic.Uint64
 	Malformed, Forged, Unknown, Expired, Foreign, TooEasy, Replayed, Wrong atomic.Uint64
 	Full, Busy, Gone                                                       atomic.Uint64
 }
 
-// NewOffice opens an office made of parts, for those who share some of them. Others want New.
-func NewOffice(p Parts) *Office {
+// NewIssuer opens an issuer made of parts, for those who share some of them. Others want New.
+func NewIssuer(p Parts) *Issuer {
 	if p.Keys == nil {
 		p.Keys = NewKeyring(time.Hour)
 	}
 	if p.Ledger == nil {
 		p.Ledger = NewFilter(5*time.Minute+skew, defaultMaxSpent)
 	}
-	o := &Office{parts: p, marks: maphash.MakeSeed(), desks: sync.Pool{New: func() any { return new(desk) }}}
+	o := &Issuer{parts: p, marks: maphash.MakeSeed(), memory: sync.Pool{New: func() any { return new(scratch) }}}
 	o.since.Store(p.Since.UnixMilli()) // as challenges tell the time
 	return o
 }
 
 // sinceAt returns, in milliseconds, from when on challenges of a lifetime are honoured. If the clock was far ahead when
-// the office opened and has come back, the office must not refuse everything until then, so it begins anew now. What
+// the issuer opened and has come back, the issuer must not refuse everything until then, so it begins anew now. What
 // was issued before it opened was issued before now, and stays refused.
-func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
+func (o *Issuer) sinceAt(now time.Time, lifetime time.Duration) int64 {
 	since, at := o.since.Load(), now.UnixMilli()
 	if at < since-(lifetime+skew).Milliseconds() {
 		o.since.CompareAndSwap(since, at)
@@ -77,8 +77,8 @@ func (o *Office) sinceAt(now time.Time, lifetime time.Duration) int64 {
 	return since
 }
 
-// Parts returns what the office is made of, for the one that follows it after a reload.
-func (o *Office) Parts() Parts { return o.parts }
+// Parts returns what the issuer is made of, for the one that follows it after a reload.
+func (o *Issuer) Parts() Parts { return o.parts }
 
 // An Ask says what a challenge demands.
 type Ask struct {
@@ -91,7 +91,7 @@ type Ask struct {
 
 // Issue makes a challenge. Nothing about it is stored. It may ask for more work than a.Work, as a puzzle has a least
 // work, and for less where that is above MaxWork. Above 40 bits dlog-classic becomes dlog.
-func (o *Office) Issue(now time.Time, a Ask) (string, error) {
+func (o *Issuer) Issue(now time.Time, a Ask) (string, error) {
 	if len(a.Message) > MaxID || len(a.Client) > MaxID {
 		return "", ErrTooLong
 	}
@@ -99,16 +99,16 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	if !a.Algorithm.known() || a.Work < 1 || a.Lifetime < time.Millisecond || a.Lifetime > maxLifetime {
 		return "", fmt.Errorf("stamp: cannot ask for %d operations of %s within %s", a.Work, a.Algorithm, a.Lifetime)
 	}
-	desk := o.desks.Get().(*desk)
-	defer o.desks.Put(desk)
-	c := &desk.c
+	s := o.memory.Get().(*scratch)
+	defer o.memory.Put(s)
+	c := &s.c
 	*c = Challenge{Lifetime: a.Lifetime, Expires: now.Add(a.Lifetime), Message: a.Message, Client: a.Client}
 	c.Algorithm, c.Work = puzzles[a.Algorithm].fit(min(a.Work, MaxWork))
 	o.sinceAt(now, c.Lifetime)
 	k := o.parts.Keys.at(now).all[0]
 	c.keyID = k.id
 	// It is enough that nonces differ: the tag, which goes into the puzzle too, cannot be predicted.
-	if b := o.branch.Load(); b != nil {
+	if b := o.farmLedger.Load(); b != nil {
 		copy(c.Nonce[:], b.self[:])
 	} else {
 		binary.BigEndian.PutUint64(c.Nonce[:], rand.Uint64())
@@ -116,14 +116,14 @@ func (o *Office) Issue(now time.Time, a Ask) (string, error) {
 	binary.BigEndian.PutUint64(c.Nonce[TagBytes:], rand.Uint64())
 
 	puzzles[c.Algorithm].draw(c, k)
-	b := c.appendHead(desk.raw[:0])
+	b := c.appendHead(s.raw[:0])
 	b = append(append(b, byte(len(c.Data))), c.Data...)
 	tag := k.tag(b)
 	b = append(b, tag[:]...)
 	o.Counts.Issued.Add(1)
 	n := encoding.EncodedLen(len(b))
-	encoding.Encode(desk.text[:n], b)
-	return string(desk.text[:n]), nil
+	encoding.Encode(s.text[:n], b)
+	return string(s.text[:n]), nil
 }
 
 // A Demand says what a stamp must be to be accepted.
@@ -157,24 +157,24 @@ func (r *Receipt) Left() int { return max(r.Covers-r.Uses, 0) }
 // Verify accepts a stamp, which uses it once, or says what is wrong with it. It checks what is cheap first: form, tag,
 // expiry, whose it is, whether it is spent; then the solution. Only a stamp with nothing wrong is noted as used, so
 // that a wrong answer spends nothing, and refusing costs next to nothing. ctx matters only where the ledger is shared.
-func (o *Office) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
-	desk := o.desks.Get().(*desk)
-	defer o.desks.Put(desk)
-	r, err := o.verify(ctx, now, stamp, &d, desk)
+func (o *Issuer) Verify(ctx context.Context, now time.Time, stamp string, d Demand) (Receipt, error) {
+	s := o.memory.Get().(*scratch)
+	defer o.memory.Put(s)
+	r, err := o.verify(ctx, now, stamp, &d, s)
 	o.Counts.count(err)
 	return r, err
 }
 
-func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Demand, desk *desk) (Receipt, error) {
+func (o *Issuer) verify(ctx context.Context, now time.Time, stamp string, d *Demand, s *scratch) (Receipt, error) {
 	dot := strings.IndexByte(stamp, '.')
 	if len(stamp) > MaxStamp || dot < 0 {
 		return Receipt{}, ErrMalformed
 	}
-	raw, err := decodeText(desk.raw[:], stamp[:dot], MaxChallenge)
+	raw, err := decodeText(s.raw[:], stamp[:dot], MaxChallenge)
 	if err != nil {
 		return Receipt{}, err
 	}
-	c := &desk.c
+	c := &s.c
 	message, client, err := c.parse(raw)
 	if err != nil {
 		return Receipt{}, err
@@ -191,7 +191,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 	if tag := k.tag(raw[:len(raw)-tagBytes]); subtle.ConstantTimeCompare(tag[:], c.tag[:]) != 1 {
 		return Receipt{}, ErrForged
 	}
-	b, issued := o.branch.Load(), c.Issued() // once: the branch may change meanwhile
+	b, issued := o.farmLedger.Load(), c.Issued() // once: it may change meanwhile
 	if !now.Before(c.Expires) ||
 		(b == nil || b.issued(&c.Nonce)) && issued.UnixMilli() < o.sinceAt(now, c.Lifetime) {
 		return Receipt{}, ErrExpired
@@ -221,7 +221,7 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 		use.Mark = maphash.String(o.marks, stamp)
 	}
 	if uses == 0 || mark != use.Mark {
-		solution, err := decodeText(desk.buf[:], stamp[dot+1:], encoding.EncodedLen(size))
+		solution, err := decodeText(s.buf[:], stamp[dot+1:], encoding.EncodedLen(size))
 		if err != nil {
 			return Receipt{}, err
 		}
@@ -237,12 +237,12 @@ func (o *Office) verify(ctx context.Context, now time.Time, stamp string, d *Dem
 }
 
 // Spend uses the stamp of a receipt once more without seeing it, and updates Uses: for a gate that remembers who paid.
-func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
+func (o *Issuer) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 	if !now.Before(r.Expires) {
 		o.Counts.Expired.Add(1)
 		return ErrExpired
 	}
-	uses, err := o.ledger(o.branch.Load()).Spend(ctx, now, r.use())
+	uses, err := o.ledger(o.farmLedger.Load()).Spend(ctx, now, r.use())
 	o.Counts.count(err)
 	if err != nil {
 		return err
@@ -252,8 +252,8 @@ func (o *Office) Spend(ctx context.Context, now time.Time, r *Receipt) error {
 }
 
 // Refund gives a use back, for a request that did not go on.
-func (o *Office) Refund(ctx context.Context, now time.Time, r *Receipt) error {
-	return o.ledger(o.branch.Load()).Refund(ctx, now, r.use())
+func (o *Issuer) Refund(ctx context.Context, now time.Time, r *Receipt) error {
+	return o.ledger(o.farmLedger.Load()).Refund(ctx, now, r.use())
 }
 
 // outcomes are what may become of a stamp.

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// Colleagues are the other nodes of a farm. The node that issued a challenge is the one that knows how often its stamp
+// Nodes are the other nodes of a farm. The node that issued a challenge is the one that knows how often its stamp
 // was used, so all others ask it. Goroutines share them.
-type Colleagues interface {
+type Nodes interface {
 	// Self is what this run of this node is known by. It is written into nonces.
 	Self() [TagBytes]byte
 	// Ask puts a question to the node that issued a challenge: to Throttle.Answer there. It returns an error when that
@@ -21,7 +21,7 @@ type Colleagues interface {
 	Tell(issuer [TagBytes]byte, question []byte)
 }
 
-// Bounds of what goes on between colleagues.
+// Bounds of what nodes ask each other.
 const (
 	TagBytes = 8 // of a nonce name the run that issued it
 	MaxAsks  = 256
@@ -29,55 +29,55 @@ const (
 	AskTimeout = 250 * time.Millisecond
 )
 
-// What the memory of colleagues' stamps holds besides numbers of uses.
+// What the memory of other nodes' stamps holds, beside numbers of uses.
 const (
-	spentOut = 1 << 30      // the issuer said so
-	isGone   = spentOut + 1 // the issuer did not answer, or knows nothing of it
+	spentOut = 1 << 30      // the issuing node said so
+	isGone   = spentOut + 1 // the issuing node did not answer, or does not know the stamp
 )
 
-// A branch is an office's place in a farm: the ledger of all its nodes together. Stamps that were issued here are
-// looked up in the office's own ledger. For all others the issuer decides, and what it said is remembered, so that a
-// flood of replays asks nobody.
-type branch struct {
+// A farmLedger is the ledger of all nodes of a farm together. Stamps that were issued here are looked up in this node's
+// own ledger. For each other stamp the node that issued it decides. Its answer is remembered, so that a flood of
+// replays causes no questions.
+type farmLedger struct {
 	own     Ledger
-	with    Colleagues
+	with    Nodes
 	self    [TagBytes]byte
-	others  *Filter // stamps that colleagues issued and that came here
-	refunds *Filter // ids of refunds that colleagues have had: a message may come twice
+	others  *Filter // stamps that other nodes issued and that came here
+	refunds *Filter // ids of refunds that other nodes have had: a message may come twice
 	asks    *atomic.Int32
 }
 
-var _ Ledger = (*branch)(nil)
+var _ Ledger = (*farmLedger)(nil)
 
-// issuer is the first part of a nonce.
+// issuer names the run of a node that issued the nonce: its first bytes.
 func (n *Nonce) issuer() [TagBytes]byte { return [TagBytes]byte(n[:]) }
 
-func (b *branch) issued(n *Nonce) bool { return n.issuer() == b.self }
+func (b *farmLedger) issued(n *Nonce) bool { return n.issuer() == b.self }
 
-// join makes an office one of a farm. nil leaves it: as nobody can say what colleagues will accept after that, all
-// challenges from before are refused.
-func (o *Office) join(c Colleagues, ttl time.Duration, most int, now time.Time) {
-	old := o.branch.Load()
+// join makes the issuer one of a farm, and join with nil lets it leave. After that nobody can say what the other nodes
+// accept, so all challenges from before are refused.
+func (o *Issuer) join(c Nodes, ttl time.Duration, most int, now time.Time) {
+	old := o.farmLedger.Load()
 	switch {
 	case c != nil:
-		b := &branch{own: o.parts.Ledger, with: c, self: c.Self(), asks: new(atomic.Int32)}
+		b := &farmLedger{own: o.parts.Ledger, with: c, self: c.Self(), asks: new(atomic.Int32)}
 		if old != nil {
 			b.others, b.refunds, b.asks = old.others, old.refunds, old.asks
 		} else {
 			b.others, b.refunds = NewFilter(ttl, most), NewFilter(ttl, most)
-			// The farm's time may be behind the clock that the office opened by. Nothing has been issued as this node
-			// yet, so that nothing from before is let in.
+			// The farm's time may be behind the clock that the issuer opened by. This run has not issued anything
+			// yet, so nothing from before is let in.
 			o.since.Store(min(o.since.Load(), now.UnixMilli()))
 		}
-		o.branch.Store(b)
+		o.farmLedger.Store(b)
 	case old != nil:
-		o.since.Store(max(o.since.Load(), now.UnixMilli()+1)) // those of this very millisecond, too
-		o.branch.Store(nil)
+		o.since.Store(max(o.since.Load(), now.UnixMilli()+1)) // also those of this millisecond
+		o.farmLedger.Store(nil)
 	}
 }
 
-// ledger is what says how often a stamp was used: at a node that is alone, the office's own.
-func (o *Office) ledger(b *branch) Ledger {
+// ledger knows how often a stamp was used. A node that is alone uses its own.
+func (o *Issuer) ledger(b *farmLedger) Ledger {
 	if b == nil {
 		return o.parts.Ledger
 	}
@@ -85,12 +85,12 @@ func (o *Office) ledger(b *branch) Ledger {
 }
 
 // Look returns how often a stamp was used, as far as it is known here.
-func (b *branch) Look(ctx context.Context, now time.Time, u Use) (int, uint64, error) {
+func (b *farmLedger) Look(ctx context.Context, now time.Time, u Use) (int, uint64, error) {
 	if b.issued(&u.Nonce) {
 		return b.own.Look(ctx, now, u)
 	}
 	uses, mark, err := b.others.Look(ctx, now, u)
-	if err != nil { // a clock is off: the issuer's counts
+	if err != nil { // a clock is wrong: the issuing node's clock counts
 		return 0, 0, nil
 	}
 	if uses == isGone {
@@ -99,8 +99,8 @@ func (b *branch) Look(ctx context.Context, now time.Time, u Use) (int, uint64, e
 	return uses, mark, nil
 }
 
-// Spend uses a stamp once more, here or at its issuer.
-func (b *branch) Spend(ctx context.Context, now time.Time, u Use) (int, error) {
+// Spend uses a stamp once more, here or at the node that issued it.
+func (b *farmLedger) Spend(ctx context.Context, now time.Time, u Use) (int, error) {
 	if b.issued(&u.Nonce) {
 		return b.own.Spend(ctx, now, u)
 	}
@@ -128,12 +128,12 @@ func (b *branch) Spend(ctx context.Context, now time.Time, u Use) (int, error) {
 	return uses, err
 }
 
-func (b *branch) askToSpend(ctx context.Context, u Use) (int, error) {
+func (b *farmLedger) askToSpend(ctx context.Context, u Use) (int, error) {
 	asking, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
 	q := question{kind: askSpend, use: u}
 	text, err := b.with.Ask(asking, u.Nonce.issuer(), q.append(nil))
-	if ctx.Err() != nil { // the client has left, which says nothing about the issuer
+	if ctx.Err() != nil { // the client has left, which says nothing about the issuing node
 		return 0, ctx.Err()
 	}
 	if err != nil {
@@ -146,15 +146,15 @@ func (b *branch) askToSpend(ctx context.Context, u Use) (int, error) {
 	return int(r.uses), r.result
 }
 
-// Refund gives one use back, here or at the issuer. If the message is lost, so is the use.
-func (b *branch) Refund(ctx context.Context, now time.Time, u Use) error {
+// Refund gives one use back, here or at the node that issued it. If the message is lost, so is the use.
+func (b *farmLedger) Refund(ctx context.Context, now time.Time, u Use) error {
 	if b.issued(&u.Nonce) {
 		return b.own.Refund(ctx, now, u)
 	}
 	if uses, _, err := b.others.Look(ctx, now, u); err == nil && uses < spentOut {
 		_ = b.others.Refund(ctx, now, u)
 	} else if uses == spentOut {
-		b.others.forget(now, &u) // it no longer is: the issuer knows how many are left
+		b.others.forget(now, &u) // it no longer is: the issuing node knows how many are left
 	}
 	q := question{kind: askRefund, use: u}
 	_, _ = rand.Read(q.id[:]) // never fails
@@ -162,10 +162,10 @@ func (b *branch) Refund(ctx context.Context, now time.Time, u Use) error {
 	return nil
 }
 
-// answer answers a colleague's question about a stamp that was issued here. Of what the two nodes think that a stamp
+// answer answers another node's question about a stamp that was issued here. Of what the two nodes think that a stamp
 // covers, the smaller counts. There is no answer to what is no question.
-func (o *Office) answer(now time.Time, text []byte, covers int) []byte {
-	b := o.branch.Load()
+func (o *Issuer) answer(now time.Time, text []byte, covers int) []byte {
+	b := o.farmLedger.Load()
 	q, err := parseQuestion(text)
 	if b == nil || err != nil {
 		return nil
@@ -178,7 +178,7 @@ func (o *Office) answer(now time.Time, text []byte, covers int) []byte {
 	return r.append(nil)
 }
 
-func (o *Office) serve(b *branch, now time.Time, q *question) (r reply) {
+func (o *Issuer) serve(b *farmLedger, now time.Time, q *question) (r reply) {
 	u := q.use
 	issued := u.Expires.Add(-u.Lifetime).UnixMilli()
 	if !now.Before(u.Expires) || issued < o.sinceAt(now, u.Lifetime) {

@@ -15,37 +15,37 @@ import (
 	"weir/throttle/stamp"
 )
 
-// odds collects what is allowed but hardly meant.
-type odds []*weir.FieldError
+// warnings collects what is allowed but hardly meant.
+type warnings []*weir.FieldError
 
-func (o *odds) add(path, msg, hint string) {
-	*o = append(*o, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
+func (w *warnings) add(path, msg, hint string) {
+	*w = append(*w, &weir.FieldError{Path: path, Msg: msg, Hint: hint})
 }
 
-// mailOddities returns what is allowed for mail but hardly meant.
-func (c *Config) mailOddities() []*weir.FieldError {
-	var odd odds
+// mailWarnings returns what is allowed for mail but hardly meant.
+func (c *Config) mailWarnings() []*weir.FieldError {
+	var warn warnings
 	const nobody, add = "only the user is told when they are stopped or flagged",
 		"add admin: postmaster@example.org"
 	for i, g := range c.SMTP {
 		at := fmt.Sprintf("smtp[%d]", i)
 		if c.mailThrottleOf(g.Throttles) != "" && g.Command == "" && !c.SelfService.Enabled() {
-			odd.add(at, "stopped users cannot do anything about it themselves",
+			warn.add(at, "stopped users cannot do anything about it themselves",
 				"add command: weir@mail.example.org to the gate, or self_service: {url: …}")
 		}
 		if (c.mailThrottleOf(g.Throttles) != "" || c.reachThrottleOf(g.Throttles) != "") && g.Admin == "" {
-			odd.add(at+".admin", nobody, add)
+			warn.add(at+".admin", nobody, add)
 		}
 		if g.Stamps != nil && g.Stamps.Algorithm == stamp.DLogClassic.String() {
-			odd.add(at+".stamps.algorithm", weak,
+			warn.add(at+".stamps.algorithm", weak,
 				"use it to study the document; sha256-k and eqs60 cost what they say")
 		}
 		if g.Marks && len(c.Postfix) == 0 {
-			odd.add(at+".marks", "no policy service here marks mail: everything from networks would be deferred",
+			warn.add(at+".marks", "no policy service here marks mail: everything from networks would be deferred",
 				"add one under postfix; or it is on another machine, which must have the same secret")
 		}
 		if g.Command != "" && g.Hostname != "" && !c.isNear(g) {
-			odd.add(at+".command", fmt.Sprintf("%q is in another domain than the gate, %s: do replies to it come here?",
+			warn.add(at+".command", fmt.Sprintf("%q is in another domain than the gate, %s: do replies to it come here?",
 				g.Command, g.Hostname),
 				"write weir@"+g.Hostname+", or list the domain under internal of the mail throttle")
 		}
@@ -54,36 +54,36 @@ func (c *Config) mailOddities() []*weir.FieldError {
 		at := fmt.Sprintf("postfix[%d]", i)
 		name := c.mailThrottleOf(g.Throttles)
 		if name != "" && g.Admin == "" {
-			odd.add(at+".admin", nobody, add)
+			warn.add(at+".admin", nobody, add)
 		}
 		if g.Command != "" && !c.TakesCommands(g.Command) {
-			odd.add(at+".command", fmt.Sprintf("no gate for mail takes replies to %q, so notices do not offer it", g.Command),
+			warn.add(at+".command", fmt.Sprintf("no gate for mail takes replies to %q, so notices do not offer it", g.Command),
 				"add command: "+g.Command+" to a gate under smtp, or leave it out")
 		}
 		if g.Filter != "" && !slices.ContainsFunc(c.SMTP,
 			func(s smtpgate.Options) bool { return s.Marks && c.mailThrottleOf(s.Throttles) == name }) {
-			odd.add(at+".filter",
+			warn.add(at+".filter",
 				fmt.Sprintf("no gate for mail here takes what Postfix diverts: one with marks: true and the throttle %q", name),
 				"add it under smtp; or it is on another machine, which must have the same secret")
 		}
 	}
 	if c.SelfService.Enabled() && len(c.SMTP)+len(c.Postfix) == 0 {
-		odd.add("self_service", "there is no gate for mail, and so no held mail of anybody",
+		warn.add("self_service", "there is no gate for mail, and so no held mail of anybody",
 			"add one under smtp or postfix, or leave it out")
 	}
-	c.strayUsers(&odd)
+	c.strayUsers(&warn)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		if o := c.Throttles[name].Mail; o != nil {
 			for i, domain := range o.Internal {
 				wider := func(other string) bool { return strings.EqualFold(other, "."+domain) }
 				if slices.ContainsFunc(o.Internal, wider) {
-					odd.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i),
+					warn.add(fmt.Sprintf("throttles.%s.mail.internal[%d]", name, i),
 						fmt.Sprintf("%q is in %q already", domain, "."+domain), "leave it out")
 				}
 			}
 		}
 	}
-	return odd
+	return warn
 }
 
 // TakesCommands reports whether a gate reads messages to an address as commands.
@@ -107,11 +107,11 @@ func (c *Config) isNear(g smtpgate.Options) bool {
 
 // missingFiles returns the files without which weir would not start.
 func (c *Config) missingFiles() []*weir.FieldError {
-	var odd odds
+	var warn warnings
 	for i, g := range c.SMTP {
 		for _, f := range []struct{ key, path string }{{"cert", g.TLS.Cert}, {"key", g.TLS.Key}} {
 			if _, err := readfile.Stat(f.path); f.path != "" && errors.Is(err, fs.ErrNotExist) {
-				odd.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key),
+				warn.add(fmt.Sprintf("smtp[%d].tls.%s", i, f.key),
 					fmt.Sprintf("there is no file %s: weir would not start", f.path), "put it there before")
 			}
 		}
@@ -119,7 +119,7 @@ func (c *Config) missingFiles() []*weir.FieldError {
 	for i, g := range c.HTTP {
 		for _, f := range g.Files() {
 			if _, err := readfile.Stat(f.Path); errors.Is(err, fs.ErrNotExist) {
-				odd.add(fmt.Sprintf("http[%d].%s", i, f.Field),
+				warn.add(fmt.Sprintf("http[%d].%s", i, f.Field),
 					fmt.Sprintf("there is no file %s: weir would not start", f.Path), "put it there before")
 			}
 		}
@@ -129,8 +129,8 @@ func (c *Config) missingFiles() []*weir.FieldError {
 			continue
 		}
 		if _, err := rlsgate.Read(g.Config, g.MergeDomains); err != nil {
-			odd.add(fmt.Sprintf("rls[%d].config", i), fmt.Sprintf("%v: weir would not start", err), "")
+			warn.add(fmt.Sprintf("rls[%d].config", i), fmt.Sprintf("%v: weir would not start", err), "")
 		}
 	}
-	return odd
+	return warn
 }

@@ -18,8 +18,8 @@ const (
 	meetFor = int64(time.Second)
 	// maxAhead is how far another node's numbers may be ahead of this one's time to be followed.
 	maxAhead = uint64(time.Hour)
-	// maxPeers bounds the runs of nodes whose visitors are remembered. maxSteps bounds what waits to be told.
-	maxPeers = 2 * farm.MaxNodes
+	// maxNodes bounds the runs of nodes whose visitors are remembered. maxSteps bounds what waits to be told.
+	maxNodes = 2 * farm.MaxNodes
 	maxSteps = 8192
 	// maxAway bounds how many clients are told of at once that were turned away or came in. Those above it count once
 	// at each node.
@@ -33,16 +33,16 @@ type Joining struct {
 	Skip func()                 // something was not sent: the others are to ask for a snapshot
 }
 
-// A company is what lanes know about the other nodes of a farm.
-type company struct {
+// A farmView is what lanes know about the other nodes of a farm.
+type farmView struct {
 	Joining
 	of     int // nodes among which the capacity is divided, those included that are not heard
 	joined int64
 	ready  bool // the line is known, and people may be called
 	alone  bool // this node has left
 
-	peers map[farm.Node]*peer
-	up    []*peer // who are up and have reported, by node
+	nodes map[farm.Node]*otherNode
+	up    []*otherNode // who are up and have reported, by node
 	known []farm.Node
 
 	told    report // what the others know of this node
@@ -56,7 +56,7 @@ type company struct {
 	skipped bool // more happened than could be told
 
 	// What follows from all reports.
-	teacher *peer // whose learnt capacity counts; nil: this node's
+	teacher *otherNode // whose learnt capacity counts; nil: this node's
 	claims  []claim
 	part    int // places that this node may have
 	used    int // by the others, and so on
@@ -67,8 +67,8 @@ type company struct {
 	delayed float64 // delay of those who paid, times what was asked
 }
 
-// A peer is a run of another node.
-type peer struct {
+// An otherNode is a run of another node.
+type otherNode struct {
 	farm.Node
 	report
 	isUp   bool
@@ -88,8 +88,8 @@ func (l *Lanes) Join(j Joining, now time.Time) *Shared {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	l.farm = &company{Joining: j, of: 1, joined: at, peers: map[farm.Node]*peer{}, toldAt: at - tellCalmly, dirty: true,
-		away: make([]awayNote, 0, maxAway)}
+	l.farm = &farmView{Joining: j, of: 1, joined: at, nodes: map[farm.Node]*otherNode{}, toldAt: at - tellCalmly,
+		dirty: true, away: make([]awayNote, 0, maxAway)}
 	l.room.others = nil
 	l.farm.told = l.report(at)
 	l.redivide(at)
@@ -110,12 +110,12 @@ func (s *Shared) Members(up []farm.Node, of, rank int, now time.Time) {
 	l.rank.Store(uint64(rank) % numberStep)
 	f.of = max(of, 1)
 	f.known = slices.Clone(up[:min(len(up), farm.MaxNodes)])
-	for n, p := range f.peers {
+	for n, p := range f.nodes {
 		if p.isUp = slices.Contains(f.known, n); !p.isUp {
 			p.heard, p.whole = false, false // it reports again when it is back
 		}
 		if !p.isUp && len(p.visits[0])+len(p.visits[1]) == 0 {
-			delete(f.peers, n)
+			delete(f.nodes, n)
 		}
 	}
 	f.dirty = true
@@ -141,7 +141,7 @@ func (s *Shared) Leave(now time.Time) {
 		return
 	}
 	f.alone, f.known, f.steps, f.visited, f.away = true, nil, nil, nil, nil
-	for _, p := range f.peers {
+	for _, p := range f.nodes {
 		p.isUp = false
 	}
 	l.rearrange(l.tick(now))
@@ -162,7 +162,7 @@ func (l *Lanes) meet() {
 	f.up = f.up[:0]
 	l.room.others = l.room.others[:0]
 	whole := 0
-	for _, p := range f.peers {
+	for _, p := range f.nodes {
 		l.room.others = append(l.room.others, &p.visits)
 		if p.isUp && p.heard {
 			f.up = append(f.up, p)
@@ -171,28 +171,28 @@ func (l *Lanes) meet() {
 			whole++
 		}
 	}
-	slices.SortFunc(f.up, func(a, b *peer) int { return compare(a.Node, b.Node) })
+	slices.SortFunc(f.up, func(a, b *otherNode) int { return compare(a.Node, b.Node) })
 	f.ready = f.ready || len(f.known) > 0 && whole >= len(f.known)
 }
 
-// peer returns what is known of a run of a node. A run that has ended makes room for it if need be: there are more
+// otherNode returns what is known of a run of a node. A run that has ended makes room for it if need be: there are more
 // places than nodes that can be up.
-func (l *Lanes) peer(n farm.Node) *peer {
+func (l *Lanes) otherNode(n farm.Node) *otherNode {
 	f := l.farm
-	if p := f.peers[n]; p != nil {
+	if p := f.nodes[n]; p != nil {
 		return p
 	}
-	if len(f.peers) >= maxPeers {
-		var oldest *peer
-		for _, p := range f.peers {
+	if len(f.nodes) >= maxNodes {
+		var oldest *otherNode
+		for _, p := range f.nodes {
 			if !p.isUp && (oldest == nil || p.Boot < oldest.Boot) {
 				oldest = p
 			}
 		}
-		delete(f.peers, oldest.Node)
+		delete(f.nodes, oldest.Node)
 	}
-	p := &peer{Node: n, isUp: slices.Contains(f.known, n), visits: newVisits()}
-	f.peers[n] = p
+	p := &otherNode{Node: n, isUp: slices.Contains(f.known, n), visits: newVisits()}
+	f.nodes[n] = p
 	l.meet()
 	return p
 }
@@ -216,7 +216,7 @@ func (l *Lanes) redivide(at int64) {
 	if t := f.teacher; t != nil && l.o.Learn {
 		l.learner.adopt(t.limit, t.base, at)
 	}
-	own, _ := slices.BinarySearchFunc(f.up, f.Self, func(p *peer, n farm.Node) int { return compare(p.Node, n) })
+	own, _ := slices.BinarySearchFunc(f.up, f.Self, func(p *otherNode, n farm.Node) int { return compare(p.Node, n) })
 	f.claims = f.claims[:0]
 	for _, p := range f.up {
 		f.claims = append(f.claims, claim{wants: p.wants, used: p.report.used})
@@ -242,7 +242,7 @@ func compare(a, b farm.Node) int {
 
 // findTeacher returns the node whose learnt capacity counts for all, or nil for this one. It is the first by name of
 // those that know something and have at least half as much to do as the mean: a node with nothing to do learns nothing.
-func (l *Lanes) findTeacher(mean float64) *peer {
+func (l *Lanes) findTeacher(mean float64) *otherNode {
 	f := l.farm
 	for _, p := range f.up {
 		if !p.learnt || p.wants < mean/2 {
@@ -391,7 +391,7 @@ func (r report) differs(last *report) bool {
 }
 
 // tell sends what is to be told. It is called without the lock.
-func (f *company) tell(msgs [][]byte, skipped bool) {
+func (f *farmView) tell(msgs [][]byte, skipped bool) {
 	for _, msg := range msgs {
 		_ = f.Send(msg) // what the bus does not take is made up for by a snapshot
 	}

@@ -11,9 +11,9 @@ import (
 	"os"
 )
 
-// A wreck reads a database file that SQLite may refuse, page by page (https://www.sqlite.org/fileformat2.html). Pages
-// that the write-ahead log has committed replace those of the file. Nothing is written.
-type wreck struct {
+// A pageReader reads a database file that SQLite may refuse, page by page (https://www.sqlite.org/fileformat2.html).
+// Pages that the write-ahead log has committed replace those of the file. Nothing is written.
+type pageReader struct {
 	file, log *os.File // nil where there is none
 	pages     uint32
 	inLog     map[uint32]int64 // where a page is in the log
@@ -38,9 +38,9 @@ const (
 	logFrame   = 24
 )
 
-// openWreck opens a file and its log. Either may be missing.
-func openWreck(path string) (w *wreck, err error) {
-	w = &wreck{told: func(uint32) {}}
+// openPages opens a file and its log. Either may be missing.
+func openPages(path string) (w *pageReader, err error) {
+	w = &pageReader{told: func(uint32) {}}
 	open := func(path string) (file *os.File, size int64) {
 		opened, openErr := os.Open(path)
 		if errors.Is(openErr, fs.ErrNotExist) {
@@ -65,7 +65,7 @@ func openWreck(path string) (w *wreck, err error) {
 	return w, nil
 }
 
-func (w *wreck) close() {
+func (w *pageReader) close() {
 	for _, f := range []*os.File{w.file, w.log} {
 		if f != nil {
 			_ = f.Close()
@@ -74,7 +74,7 @@ func (w *wreck) close() {
 }
 
 // readLog finds the pages that the log has committed: frames with the right salt and checksum, up to the last commit.
-func (w *wreck) readLog(size int64) {
+func (w *pageReader) readLog(size int64) {
 	var head [logHeader]byte
 	if w.log == nil || size < logHeader {
 		return
@@ -126,7 +126,7 @@ func (w *wreck) readLog(size int64) {
 }
 
 // page reads a page. If the file ends early, the rest is zeroes.
-func (w *wreck) page(n uint32) []byte {
+func (w *pageReader) page(n uint32) []byte {
 	if n == 0 || n > w.pages {
 		return nil
 	}
@@ -146,9 +146,9 @@ type record struct {
 	values []driver.Value
 }
 
-func (w *wreck) walk(root uint32, each func(record)) { w.descend(root, 0, each) }
+func (w *pageReader) walk(root uint32, each func(record)) { w.descend(root, 0, each) }
 
-func (w *wreck) descend(n uint32, depth int, each func(record)) {
+func (w *pageReader) descend(n uint32, depth int, each func(record)) {
 	if n == 0 || n > w.pages || w.seen[n] || depth > maxDepth {
 		return
 	}
@@ -172,14 +172,14 @@ func (w *wreck) descend(n uint32, depth int, each func(record)) {
 	}
 }
 
-func (w *wreck) see(n uint32) {
+func (w *pageReader) see(n uint32) {
 	w.seen[n] = true
 	w.read++
 	w.told(w.read)
 }
 
 // strays calls each with every record on pages that no walk has read. They may have been deleted long ago.
-func (w *wreck) strays(each func(kind byte, r record)) {
+func (w *pageReader) strays(each func(kind byte, r record)) {
 	for n := uint32(1); n <= w.pages; n++ {
 		if w.seen[n] {
 			continue
@@ -199,7 +199,7 @@ func (w *wreck) strays(each func(kind byte, r record)) {
 }
 
 // skipFree skips the pages on the list of free ones.
-func (w *wreck) skipFree() {
+func (w *pageReader) skipFree() {
 	head := w.page(1)
 	if head == nil || string(head[:16]) != "SQLite format 3\x00" {
 		return
@@ -259,7 +259,7 @@ func cellsOf(n uint32, b []byte) (cells [][]byte) {
 }
 
 // record reads the record of a cell. Cells of inner pages begin with a page number, and those of tables have no record.
-func (w *wreck) record(kind byte, cell []byte) (r record, ok bool) {
+func (w *pageReader) record(kind byte, cell []byte) (r record, ok bool) {
 	switch kind {
 	case innerTable:
 		return r, false
@@ -287,7 +287,7 @@ func (w *wreck) record(kind byte, cell []byte) (r record, ok bool) {
 }
 
 // payload collects a record that may continue on other pages.
-func (w *wreck) payload(cell []byte, size, most int) ([]byte, bool) {
+func (w *pageReader) payload(cell []byte, size, most int) ([]byte, bool) {
 	if size <= most {
 		return cell[:min(size, len(cell))], size <= len(cell)
 	}

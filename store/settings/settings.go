@@ -26,8 +26,8 @@ const (
 var ErrFull = fmt.Errorf("%d settings were made on the running weir, which are the most that it keeps: remove some, "+
 	"or write them into the configuration", Max)
 
-// A Book holds the settings. Make one with New.
-type Book struct {
+// Settings are what operators have set. Make them with New.
+type Settings struct {
 	changed func()
 
 	mu      sync.Mutex
@@ -46,16 +46,16 @@ type Book struct {
 	writing sync.Mutex // one at a time
 }
 
-// New returns an empty book. changed is called, under no lock, when something may be different: from Set and Remove
+// New returns empty settings. changed is called, under no lock, when something may be different: from Set and Remove
 // before they return, and from Advance.
-func New(changed func()) *Book {
-	return &Book{changed: changed, by: map[store.SettingKey]store.Setting{}, dirty: map[store.SettingKey]bool{},
+func New(changed func()) *Settings {
+	return &Settings{changed: changed, by: map[store.SettingKey]store.Setting{}, dirty: map[store.SettingKey]bool{},
 		alarm: func(time.Time) {}, failed: func(error) {}}
 }
 
 // Keep loads what a store has, and keeps everything there from now on. failed, which may be nil, is told when the store
 // fails, and with nil when it works again.
-func (b *Book) Keep(ctx context.Context, s store.Settings, now time.Time, failed func(error)) error {
+func (b *Settings) Keep(ctx context.Context, s store.Settings, now time.Time, failed func(error)) error {
 	all, err := s.List(ctx, now)
 	if err == nil {
 		_, err = s.Prune(ctx, now)
@@ -84,7 +84,7 @@ func (b *Book) Keep(ctx context.Context, s store.Settings, now time.Time, failed
 }
 
 // Close writes what is left. Nothing is kept any more after it.
-func (b *Book) Close(ctx context.Context) error {
+func (b *Settings) Close(ctx context.Context) error {
 	err := b.Flush(ctx)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -94,7 +94,7 @@ func (b *Book) Close(ctx context.Context) error {
 
 // Set sets something, and returns what was set before; its zero value where nothing was. It takes effect before Set
 // returns; Flush says whether a restart keeps it. The errors are ErrFull, store.ErrInvalid and store.ErrTooLarge.
-func (b *Book) Set(v store.Setting, now time.Time) (before store.Setting, err error) {
+func (b *Settings) Set(v store.Setting, now time.Time) (before store.Setting, err error) {
 	if v.Removed() {
 		return before, fmt.Errorf("a setting without a value: %w", store.ErrInvalid)
 	}
@@ -109,7 +109,7 @@ func (b *Book) Set(v store.Setting, now time.Time) (before store.Setting, err er
 }
 
 // Remove removes a setting and returns what it was, or store.ErrNotFound.
-func (b *Book) Remove(key store.SettingKey, by string, now time.Time) (before store.Setting, err error) {
+func (b *Settings) Remove(key store.SettingKey, by string, now time.Time) (before store.Setting, err error) {
 	if _, found := b.Get(key, now); !found {
 		return before, fmt.Errorf("%s: %w", key, store.ErrNotFound)
 	}
@@ -117,7 +117,7 @@ func (b *Book) Remove(key store.SettingKey, by string, now time.Time) (before st
 }
 
 // say takes in what an operator does here, and tells the other nodes.
-func (b *Book) say(v store.Setting, now time.Time) (before store.Setting, err error) {
+func (b *Settings) say(v store.Setting, now time.Time) (before store.Setting, err error) {
 	b.mu.Lock()
 	old, known := b.by[v.SettingKey]
 	if known && !v.At.After(old.At) {
@@ -143,7 +143,7 @@ func (b *Book) say(v store.Setting, now time.Time) (before store.Setting, err er
 }
 
 // take takes in a setting, unless a later word about the same is known. b.mu is held.
-func (b *Book) take(v store.Setting, now time.Time) error {
+func (b *Settings) take(v store.Setting, now time.Time) error {
 	old, known := b.by[v.SettingKey]
 	if known && compare(&v, &old) <= 0 {
 		return nil
@@ -168,7 +168,7 @@ func (b *Book) take(v store.Setting, now time.Time) error {
 }
 
 // endsAt notes when a setting ends. b.mu is held.
-func (b *Book) endsAt(t time.Time) {
+func (b *Settings) endsAt(t time.Time) {
 	if !t.IsZero() && (b.ends.IsZero() || t.Before(b.ends)) {
 		b.ends = t
 	}
@@ -189,7 +189,7 @@ func over(v store.Setting) store.Setting {
 }
 
 // forgetOldest forgets the removal that was made first.
-func (b *Book) forgetOldest() {
+func (b *Settings) forgetOldest() {
 	var first *store.Setting
 	for _, v := range b.by {
 		if v.Removed() && (first == nil || v.At.Before(first.At)) {
@@ -200,7 +200,7 @@ func (b *Book) forgetOldest() {
 }
 
 // drop forgets a setting, here and in the store. b.mu is held.
-func (b *Book) drop(key store.SettingKey) {
+func (b *Settings) drop(key store.SettingKey) {
 	if v, known := b.by[key]; known && v.Removed() {
 		b.removed--
 	}
@@ -209,7 +209,7 @@ func (b *Book) drop(key store.SettingKey) {
 }
 
 // Get returns a setting that holds at now.
-func (b *Book) Get(key store.SettingKey, now time.Time) (store.Setting, bool) {
+func (b *Settings) Get(key store.SettingKey, now time.Time) (store.Setting, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	v, known := b.by[key]
@@ -217,7 +217,7 @@ func (b *Book) Get(key store.SettingKey, now time.Time) (store.Setting, bool) {
 }
 
 // All returns the settings of a kind that hold at now, by name.
-func (b *Book) All(kind string, now time.Time) (all []store.Setting) {
+func (b *Settings) All(kind string, now time.Time) (all []store.Setting) {
 	b.mu.Lock()
 	for _, v := range b.by {
 		if v.Kind == kind && !v.Removed() && v.Holds(now) {
@@ -230,7 +230,7 @@ func (b *Book) All(kind string, now time.Time) (all []store.Setting) {
 }
 
 // Unsaved is how many changes the store does not have.
-func (b *Book) Unsaved() int {
+func (b *Settings) Unsaved() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.store == nil {
@@ -240,7 +240,7 @@ func (b *Book) Unsaved() int {
 }
 
 // Alarm registers the one function that is called when Advance is due earlier than it said.
-func (b *Book) Alarm(f func(due time.Time)) {
+func (b *Settings) Alarm(f func(due time.Time)) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.alarm = f
@@ -248,7 +248,7 @@ func (b *Book) Alarm(f func(due time.Time)) {
 
 // Advance ends what is over at now, calls changed if something is different, and writes what the store does not have.
 // It returns when it is due next; zero for never.
-func (b *Book) Advance(now time.Time) time.Time {
+func (b *Settings) Advance(now time.Time) time.Time {
 	b.mu.Lock()
 	for key, v := range b.by {
 		if v.Holds(now) {
@@ -285,7 +285,7 @@ func (b *Book) Advance(now time.Time) time.Time {
 }
 
 // due is when something is to be done; zero for never. b.mu is held.
-func (b *Book) due() (due time.Time) {
+func (b *Settings) due() (due time.Time) {
 	sooner := func(t time.Time) {
 		if due.IsZero() || t.Before(due) {
 			due = t
@@ -305,7 +305,7 @@ func (b *Book) due() (due time.Time) {
 }
 
 // Flush returns when everything is in the store, or with the store's error. Without a store there is nothing to do.
-func (b *Book) Flush(ctx context.Context) error {
+func (b *Settings) Flush(ctx context.Context) error {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	for {
@@ -337,7 +337,7 @@ func (b *Book) Flush(ctx context.Context) error {
 }
 
 // wrote notes whether something was written. What was not is tried again.
-func (b *Book) wrote(put []store.Setting, forget []store.SettingKey, err error) {
+func (b *Settings) wrote(put []store.Setting, forget []store.SettingKey, err error) {
 	b.mu.Lock()
 	was := b.failing
 	if b.failing = err != nil; b.failing {

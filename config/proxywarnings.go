@@ -50,23 +50,23 @@ func (t *trusting) overlap(p netip.Prefix) (proxy netip.Prefix, found bool) {
 	return t.Proxies[i], true
 }
 
-// proxyOddities finds lists that free a trusted proxy from something. Of each list only the first overlapping network
+// proxyWarnings finds lists that free a trusted proxy from something. Of each list only the first overlapping network
 // is reported, as a list may have thousands.
-func (c *Config) proxyOddities() []*weir.FieldError {
-	var odd odds
+func (c *Config) proxyWarnings() []*weir.FieldError {
+	var warn warnings
 	all := c.trusting()
-	oddList(&odd, all, "bans.exempt", c.Bans.Exempt)
+	warnList(&warn, all, "bans.exempt", c.Bans.Exempt)
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		users := usersOf(all, name)
 		th, at := c.Throttles[name], "throttles."+name
 		if th.Bloom != nil {
-			oddList(&odd, users, at+".bloom.exempt", th.Bloom.Exempt)
+			warnList(&warn, users, at+".bloom.exempt", th.Bloom.Exempt)
 		}
 		if th.Stamp != nil {
 			n := th.Stamp.NeverAsk
-			oddList(&odd, users, at+".stamp.never_ask.networks", n.Networks)
+			warnList(&warn, users, at+".stamp.never_ask.networks", n.Networks)
 			for i, b := range n.Bots {
-				oddList(&odd, users, fmt.Sprintf("%s.stamp.never_ask.bots[%d].networks", at, i), b.Networks)
+				warnList(&warn, users, fmt.Sprintf("%s.stamp.never_ask.bots[%d].networks", at, i), b.Networks)
 			}
 		}
 		if th.Quota != nil {
@@ -78,17 +78,17 @@ func (c *Config) proxyOddities() []*weir.FieldError {
 					frees = frees || o.Exempt
 				}
 				if address && err == nil && frees {
-					oddNetwork(&odd, users, at+".quota.overrides", netip.PrefixFrom(addr.WithZone(""), addr.BitLen()))
+					warnNetwork(&warn, users, at+".quota.overrides", netip.PrefixFrom(addr.WithZone(""), addr.BitLen()))
 				}
 			}
 		}
 	}
-	return odd
+	return warn
 }
 
 // proxiesInFiles does the same for lists of exempt clients in files. Errors in a file are reported when weir starts.
 func (c *Config) proxiesInFiles() []*weir.FieldError {
-	var odd odds
+	var warn warnings
 	all := c.trusting()
 	for _, name := range slices.Sorted(maps.Keys(c.Throttles)) {
 		users, o := usersOf(all, name), c.Throttles[name].Stamp
@@ -97,12 +97,12 @@ func (c *Config) proxiesInFiles() []*weir.FieldError {
 		}
 		told := ""
 		o.NeverAsk.EachListed(readExempt, func(field string, p netip.Prefix) {
-			if field != told && oddNetwork(&odd, users, "throttles."+name+".stamp.never_ask."+field, p) {
+			if field != told && warnNetwork(&warn, users, "throttles."+name+".stamp.never_ask."+field, p) {
 				told = field
 			}
 		})
 	}
-	return odd
+	return warn
 }
 
 func readExempt(path string) ([]byte, error) { return readfile.Read(path, identify.MaxExemptFile) }
@@ -117,22 +117,22 @@ func usersOf(all []trusting, throttle string) (users []trusting) {
 	return users
 }
 
-func oddList(odd *odds, users []trusting, at string, list []netip.Prefix) {
+func warnList(warn *warnings, users []trusting, at string, list []netip.Prefix) {
 	for i, p := range list {
-		if oddNetwork(odd, users, fmt.Sprintf("%s[%d]", at, i), p) {
+		if warnNetwork(warn, users, fmt.Sprintf("%s[%d]", at, i), p) {
 			return
 		}
 	}
 }
 
-// oddNetwork warns of a network that contains a trusted proxy, and reports whether it did.
-func oddNetwork(odd *odds, users []trusting, at string, p netip.Prefix) bool {
+// warnNetwork warns of a network that contains a trusted proxy, and reports whether it did.
+func warnNetwork(warn *warnings, users []trusting, at string, p netip.Prefix) bool {
 	if !p.IsValid() {
 		return false
 	}
 	for _, t := range users {
 		if proxy, found := t.overlap(p); found {
-			odd.add(at, fmt.Sprintf("%s contains addresses of proxies that %s trusts, %s", p, t.at, proxy),
+			warn.add(at, fmt.Sprintf("%s contains addresses of proxies that %s trusts, %s", p, t.at, proxy),
 				"leave the proxies out: clients behind them are judged by their own addresses")
 			return true
 		}

@@ -8,25 +8,25 @@ import (
 	"weir/identify"
 )
 
-// accountOddities returns gates where a client may name its account in several places, which may disagree.
-func (c *Config) accountOddities() []*weir.FieldError {
-	var odd odds
+// accountWarnings returns gates where a client may name its account in several places, which may disagree.
+func (c *Config) accountWarnings() []*weir.FieldError {
+	var warn warnings
 	for at, g := range c.clients() {
 		accounts, err := identify.ParseAccounts(g.Account)
 		switch {
 		case err != nil || !accounts.Several():
 		case g.Conflict == identify.ConflictFirst:
-			odd.add(at+".account",
+			warn.add(at+".account",
 				"a client may name its account in several places: the first counts, and the service behind the gate "+
 					"may read another",
 				"keep the one place that the service reads")
 		default:
-			odd.add(at+".account",
+			warn.add(at+".account",
 				"a client may name its account in several places: a request in which they disagree is refused",
 				"keep the one place that the service reads, or list one gate for each")
 		}
 	}
-	return odd
+	return warn
 }
 
 // clients returns how each gate tells its clients apart, with the path at which that stands.
