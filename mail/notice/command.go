@@ -89,7 +89,7 @@ func readCommands(text string) (Command, error) {
 		if quoteBegins(lines[i:]) {
 			break
 		}
-		all := clauses(tokens(line))
+		all := clauses(tokens(line), open == nil)
 		if open != nil && len(all) == 0 {
 			if numbers, err := readNumbers(tokens(line)); err == nil {
 				*open = append(*open, numbers...)
@@ -129,15 +129,22 @@ type clause struct {
 	args []string
 }
 
-// clauses returns those of a line that begins with a verb.
-func clauses(line []string) (all []clause) {
+// clauses returns those of a line that begins with a verb. Where verbs may come last, as in "alle freigeben", so does
+// each of them in a line that begins with what the first one is about, ends with a verb, and has no other words.
+func clauses(line []string, verbsLast bool) (all []clause) {
+	var before []string
+	verbsLast = verbsLast && len(line) > 0 && isObject(line[0]) && !isObject(line[len(line)-1])
 	for _, word := range line {
 		switch verb := understood[word]; {
 		case verb == wordRelease, verb == wordDelete, verb == wordResume:
-			all = append(all, clause{verb: verb})
-		case len(all) == 0:
+			all = append(all, clause{verb, before})
+			before = nil
+		case verb == wordAnd && len(all)+len(before) > 0:
+		case verbsLast && isObject(word):
+			before = append(before, word)
+		case verbsLast, len(all) == 0:
 			return nil
-		case verb != wordAnd:
+		default:
 			last := &all[len(all)-1]
 			last.args = append(last.args, word)
 		}
@@ -145,13 +152,17 @@ func clauses(line []string) (all []clause) {
 	return all
 }
 
+// isObject reports whether a word says which messages are meant.
+func isObject(word string) bool {
+	return understood[word] == wordAll || strings.IndexByte("0123456789-", word[0]) >= 0
+}
+
 // isCommand reports whether a clause is meant as a command, valid or not, as in "release all but 2".
 func (c clause) isCommand() bool {
 	if len(c.args) == 0 {
 		return true
 	}
-	return c.verb != wordResume &&
-		(understood[c.args[0]] == wordAll || strings.IndexByte("0123456789-", c.args[0][0]) >= 0)
+	return c.verb != wordResume && isObject(c.args[0])
 }
 
 // add adds a clause. It returns the list that its numbers were added to, if it had any.
