@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -283,16 +284,18 @@ func startNginx(t *testing.T, listen, servers string) {
 	}
 }
 
-// nginxLine is the line for nginx in the comments of a configuration.
-var nginxLine = regexp.MustCompile(`(?m)^  #     (proxy_set_header X-Forwarded-For .*;)$`)
+// nginxLines are the lines for nginx in the comments of a configuration.
+var nginxLines = regexp.MustCompile(`(?m)^  #     (proxy_.*;)$`)
 
-// A site behind nginx: visitors have limits of their own if weir init was told of nginx. Otherwise all of them are one,
-// and weir says so.
+// A site between two nginx: visitors have limits of their own if weir init was told of the one in front, with the lines
+// that it writes, and the one behind knows their addresses. Otherwise all of them are one, and weir says so.
 func TestInitSiteBehindNginx(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
-	upstream, _ := helloServer(t)
-	visit := func(t *testing.T, from, web string) int {
+	behind := needs.FreeAddress()
+	startNginx(t, behind, fmt.Sprintf("server {\nlisten %s;\nset_real_ip_from 127.0.0.1;\nreal_ip_header X-Forwarded-For;\n"+
+		"real_ip_recursive on;\nlocation / { return 200 \"$remote_addr $http_x_forwarded_proto\"; }\n}\n", behind))
+	visit := func(t *testing.T, from, web, seen string) int {
 		t.Helper()
 		dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 		client := http.Client{Transport: &http.Transport{DialContext: dialer.DialContext}}
@@ -301,29 +304,40 @@ func TestInitSiteBehindNginx(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		resp.Body.Close()
+		defer resp.Body.Close()
+		if got, err := io.ReadAll(resp.Body); resp.StatusCode == 200 && string(got) != seen+" http" {
+			t.Errorf("the service sees %q and not %s, %v", got, seen, err)
+		}
 		return resp.StatusCode
 	}
-	const line = "proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;"
 	for _, c := range []struct {
 		name  string
 		flags []string
-		next  int // what the second visitor gets when the first is over the limit
-	}{{"told", []string{"--proxy", "127.0.0.1"}, 200}, {"not told", nil, 429}} {
+		next  int    // what the second visitor gets when the first is over the limit
+		seen  string // whom the service sees, unless it is the visitor
+	}{{"told", []string{"--proxy", "127.0.0.1"}, 200, ""}, {"not told", nil, 429, "127.0.0.1"}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			gate, web := needs.FreeAddress(), needs.FreeAddress()
-			s := startInit(t, "site", append([]string{"--listen", gate, "--upstream", upstream, "--limit", "3/1h"}, c.flags...)...)
-			if m := nginxLine.FindStringSubmatch(s.text); (m != nil) != (c.flags != nil) || m != nil && m[1] != line {
-				t.Errorf("the line for nginx: %q", m)
+			s := startInit(t, "site", append([]string{"--listen", gate, "--upstream", "http://" + behind, "--limit", "3/1h"}, c.flags...)...)
+			lines := ""
+			for _, m := range nginxLines.FindAllStringSubmatch(s.text, -1) {
+				lines += m[1] + "\n"
 			}
-			startNginx(t, web, fmt.Sprintf("server {\nlisten %s;\nlocation / {\nproxy_pass http://%s;\n%s\n}\n}\n", web, gate, line))
+			if (lines != "") != (c.flags != nil) {
+				t.Errorf("the lines for nginx: %q", lines)
+			}
+			if lines == "" {
+				lines = "proxy_pass http://" + gate + ";\nproxy_set_header X-Forwarded-For $remote_addr;\n"
+			}
+			startNginx(t, web, fmt.Sprintf("server {\nlisten %s;\nlocation / {\n%s}\n}\n", web, lines))
+			const first, second = "127.0.0.5", "127.77.0.6"
 			for i := range 20 {
-				if got := visit(t, "127.0.0.5", web); (got == 200) != (i < 15) {
+				if got := visit(t, first, web, cmp.Or(c.seen, first)); (got == 200) != (i < 15) {
 					t.Fatalf("request %d: %d", i+1, got)
 				}
 			}
-			if got := visit(t, "127.77.0.6", web); got != c.next {
+			if got := visit(t, second, web, cmp.Or(c.seen, second)); got != c.next {
 				t.Errorf("the second visitor: %d", got)
 			}
 			out, err := exec.Command("weir", "status", "-c", s.file).CombinedOutput()

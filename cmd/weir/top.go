@@ -209,8 +209,11 @@ func loaded(n float64) cell { return figure(n, strconv.FormatFloat(100*n, 'f', 0
 
 // lasting is a time in seconds, in as many digits as it is worth.
 func lasting(seconds float64) cell {
-	d := time.Duration(seconds * float64(time.Second))
-	return figure(seconds, weir.Duration(d.Round(max(time.Microsecond, d/100))).String())
+	d, unit := time.Duration(seconds*float64(time.Second)), time.Microsecond
+	for d/unit >= 1000 {
+		unit *= 10
+	}
+	return figure(seconds, weir.Duration(d.Round(unit)).String())
 }
 
 func figure(n float64, text string) cell {
