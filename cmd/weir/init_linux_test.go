@@ -314,7 +314,7 @@ func TestInitSiteBehindNginx(t *testing.T) {
 		name  string
 		flags []string
 		next  int    // what the second visitor gets when the first is over the limit
-		seen  string // whom the service sees, unless it is the visitor
+		seen  string // the address that the service sees, unless it is the visitor
 	}{{"told", []string{"--proxy", "127.0.0.1"}, 200, ""}, {"not told", nil, 429, "127.0.0.1"}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
