@@ -83,7 +83,7 @@ type Shared struct{ lanes *Lanes }
 var _ farm.Shared = (*Shared)(nil)
 
 // Join makes the lanes those of a farm: the capacity is that of all nodes together, and so are the waiting room and the
-// load. Call Members next, and whenever nodes come or go.
+// load. Call Nodes next, and whenever nodes come or go.
 func (l *Lanes) Join(j Joining, now time.Time) *Shared {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,8 +97,8 @@ func (l *Lanes) Join(j Joining, now time.Time) *Shared {
 	return &Shared{l}
 }
 
-// Members says which other nodes are up, among how many nodes limits are divided, and which of them this one is.
-func (s *Shared) Members(up []farm.Node, of, rank int, now time.Time) {
+// Nodes says which other nodes are up, among how many nodes limits are divided, and which of them this one is.
+func (s *Shared) Nodes(up []farm.Node, of, rank int, now time.Time) {
 	l := s.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -117,7 +117,7 @@ func (r *farmRig) add(name string, expected int) *farmNode {
 					}
 				}
 				of, rank := f.Share()
-				n.shared.Members(up, of, rank, n.FarmTime())
+				n.shared.Nodes(up, of, rank, n.FarmTime())
 			})
 		})
 	}

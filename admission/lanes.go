@@ -33,7 +33,7 @@ type Lanes struct {
 	price    atomic.Uint64 // what a stamp costs now; 0 before the first was asked for
 	alarm    atomic.Pointer[func(time.Time)]
 	shadow   func() bool // nil for never
-	measured struct { // the load, for those who ask again soon
+	measured struct {    // the load, for those who ask again soon
 		at    atomic.Int64 // the time that the caller passed in
 		share atomic.Uint64
 		delay atomic.Int64

@@ -22,7 +22,7 @@ func joined(t testing.TB, o Options) (r *rig, s *Shared, sent *[][]byte, skipped
 		*sent = append(*sent, msg)
 		return nil
 	}, Skip: func() { *skipped++ }}, r.now)
-	s.Members([]farm.Node{other}, 2, 0, r.now)
+	s.Nodes([]farm.Node{other}, 2, 0, r.now)
 	return r, s, sent, skipped
 }
 
@@ -188,7 +188,7 @@ func TestSnapshotTellsAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := fresh.Join(Joining{Self: other, Send: func([]byte) error { return nil }, Skip: func() {}}, r.now)
-	f.Members([]farm.Node{{Name: "a", Boot: 1}}, 2, 1, r.now)
+	f.Nodes([]farm.Node{{Name: "a", Boot: 1}}, 2, 1, r.now)
 	if fresh.farm.ready {
 		t.Error("it calls people before it knows the line")
 	}
@@ -227,7 +227,7 @@ func TestMorePlaces(t *testing.T) {
 	r.admit(0)
 	r.admit(0)
 	waits := r.wait(0)
-	s.Members(nil, 1, 0, r.now)
+	s.Nodes(nil, 1, 0, r.now)
 	if got := r.called(); !slices.Equal(got, []int{waits.n}) {
 		t.Errorf("called %v, want %d", got, waits.n)
 	}
@@ -334,7 +334,7 @@ func FuzzShared(f *testing.F) {
 			r.l.Advance(r.now)
 			r.present(7, 2)
 		}
-		s.Members(nil, 2, 0, r.now)
+		s.Nodes(nil, 2, 0, r.now)
 		st := r.stats()
 		if st.Here < 1 || st.Here > 10 || len(r.l.room.entries) > 5 || len(r.l.farm.nodes) > 1 ||
 			math.IsNaN(float64(st.Load)) || st.Load < 0 {

@@ -116,7 +116,7 @@ func (m *member) meetRooms() {
 		}
 	}
 	for _, r := range m.rooms {
-		r.Shared.Members(up, of, rank, m.app.clock.Now())
+		r.Shared.Nodes(up, of, rank, m.app.clock.Now())
 	}
 }
 

@@ -137,7 +137,7 @@ func me() string {
 	return anOperator
 }
 
-func messageOf(id store.MailID, recipients int) store.Queued {
+func message(id store.MailID, recipients int) store.Queued {
 	q := store.Queued{Message: store.Message{ID: id, User: "ann", Subject: "news", Received: time.Unix(1e9, 0).UTC()}}
 	for n := range recipients {
 		q.To = append(q.To, store.Addressee{Mail: id, Number: n, Address: "a@example.org", State: store.Held})
@@ -148,7 +148,7 @@ func messageOf(id store.MailID, recipients int) store.Queued {
 func TestQueueOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	ctx := t.Context()
-	m.queue = []store.Queued{messageOf(1, 1), messageOf(2, 3)}
+	m.queue = []store.Queued{message(1, 1), message(2, 3)}
 	q := store.MessageQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
 	page, err := c.Queue(ctx, q, 2)
 	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 ||
@@ -214,7 +214,8 @@ func TestQueueOverTheSocket(t *testing.T) {
 
 // TestQueuePagesAreBounded: mails to very many make shorter pages, and nothing is left out that is not said.
 func TestQueuePagesAreBounded(t *testing.T) {
-	found := []store.Queued{messageOf(1, MaxMailRecipients-1), messageOf(2, 1), messageOf(3, 1), messageOf(4, MaxMailRecipients+5)}
+	found := []store.Queued{message(1, MaxMailRecipients-1), message(2, 1), message(3, 1),
+		message(4, MaxMailRecipients+5)}
 	p := pageOf(found, 10)
 	if len(p.Mails) != 2 || p.Next != 2 {
 		t.Errorf("%d mails, next %s", len(p.Mails), p.Next)

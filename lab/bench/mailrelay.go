@@ -128,7 +128,7 @@ func loggedIn(t *trial) []figure {
 		{fmt.Sprintf("the same work from %d users, each with AUTH PLAIN and %d mails in a session, against M1 in the "+
 			"same run", users, d.mails), []value{least(0.7, times[0].Seconds()/times[1].Seconds(), "%.2f ×")},
 			against(mails, times[1], times[0])},
-		{"… the first log-in of each, which takes an argon2id",
+		{"… the first login of each, which takes an argon2id",
 			[]value{beside(float64(users)/first.Seconds(), "%.0f/s")}, ""},
 	}
 }

@@ -28,7 +28,7 @@ func newFloodGate(o FloodOptions) (*floodGate, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Stamps.NeverAsk = identify.ExemptOptions{} // nobody here is a guest, and addresses are made up
+	o.Stamps.NeverAsk = identify.ExemptOptions{} // nobody here is exempt, and addresses are made up
 	taker, err := stamp.NewThrottle(o.Stamps, floodStart, nil)
 	if err != nil {
 		return nil, err

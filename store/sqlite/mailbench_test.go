@@ -58,7 +58,8 @@ func cycle(m store.Mail, id store.MailID, user string, text []byte) error {
 			return err
 		}
 		l := store.Message{ID: id, Gate: "smtp", User: user, Sender: "me@example.org", Subject: "Hello", Received: epoch}
-		if err := tx.PutMessage(l, store.Text{Inline: text, Size: int64(len(text))}, []store.Addressee{to}); err != nil {
+		inline := store.Text{Inline: text, Size: int64(len(text))}
+		if err := tx.PutMessage(l, inline, []store.Addressee{to}); err != nil {
 			return err
 		}
 		return tx.Remember(store.Memory{Throttle: "outgoing", User: user, State: state, Due: epoch.Add(time.Hour)})

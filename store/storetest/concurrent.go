@@ -49,8 +49,8 @@ func manyAtOnce(t *testing.T, s *subject) {
 	s.counts(epoch, counters...)
 }
 
-// neverHalf: several goroutines write the same bans again and again, all bans in one call. A reader always sees the bans
-// of one call, never a mix of two calls.
+// neverHalf: several goroutines write the same bans again and again, all bans in one call. A reader always sees the
+// bans of one call, never a mix of two calls.
 func neverHalf(t *testing.T, s *subject) {
 	const writers, rounds, size = 4, 20, 8
 	var wg sync.WaitGroup

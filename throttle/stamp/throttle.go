@@ -74,8 +74,8 @@ func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([
 }
 
 // Join makes the throttle one of a farm, so that no stamp is spent at two nodes: the node that issued its challenge
-// decides. Join with nil leaves the farm. It may be called while the throttle serves. Challenges that were issued before
-// it are refused, and their clients get new ones.
+// decides. Join with nil leaves the farm. It may be called while the throttle serves. Challenges that were issued
+// before it are refused, and their clients get new ones.
 func (t *Throttle) Join(c Nodes, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
