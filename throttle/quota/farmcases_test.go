@@ -406,6 +406,43 @@ func TestSidesOfAPartition(t *testing.T) {
 	}
 }
 
+// Into however many sides a farm falls, and in whatever order, they grant no more than the limit: what a node has used
+// above its part, nobody else grants.
+func TestSidesOfSeveralCuts(t *testing.T) {
+	needs.Unwatched(t)
+	o := policy(Fixed, 18, 365*24*time.Hour)
+	o.Policies[0].OnLoss = LossShare
+	for name, inTurn := range map[string]bool{"at once": false, "one after the other": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, 1, 3, lan, o).start()
+			w.Run(2 * time.Second)
+			each := w.Nodes()
+			granted := 0
+			use := func(n *node, times int) {
+				for range times {
+					if v := n.ask("x"); v.answer.Verdict == weir.Admit {
+						granted++
+					}
+				}
+				w.Run(50 * time.Millisecond)
+			}
+			if inTurn {
+				w.Cut(each[:2], each[2:])
+				w.Run(2 * time.Second)
+			}
+			use(w.nodes[0], 12)
+			w.Cut(each, each)
+			w.Run(2 * time.Second)
+			for _, n := range w.nodes {
+				use(n, 18)
+			}
+			if granted < 12 || granted > 18 {
+				t.Errorf("%d were granted of 18", granted)
+			}
+		})
+	}
+}
+
 func TestTellingBounds(t *testing.T) {
 	w := newWorld(t, 1, 2, lan, policy(Sliding, 5, time.Hour)).start()
 	n := w.nodes[0]

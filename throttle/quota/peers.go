@@ -219,24 +219,30 @@ func (r *rule) recount(st *state, t *terms) {
 		return
 	}
 	p.waiting = 0
-	var up, gone int64
+	// Each node that cannot be heard has a part of the limit that this one does not grant. Whether those nodes hear each
+	// other is not known. So what each of them has used above its part counts here, and what they have used above all
+	// of their parts.
+	limit, part := r.limit(t, st.start), int64(0)
+	if limit < t.undivided && r.share.of > 0 {
+		part = t.undivided / r.share.of
+	}
+	var up, gone, over int64
 	if p.folded.slice == st.start {
-		gone = p.folded.total
+		gone, over = p.folded.total, p.folded.total
 	}
 	for i := range p.list {
 		e := &p.list[i]
 		p.waiting += e.waiting
 		if n := e.used(r, st); e.node.gone.Load() {
 			gone += n
+			over += max(0, n-part)
 		} else {
 			up += n
 		}
 	}
 	switch {
 	case r.way == inPeriods && !r.bytes:
-		// Those that cannot be heard have parts of the limit that this node does not grant. What they are known to have
-		// used above that counts here.
-		st.others = up + max(0, gone-(t.undivided-r.limit(t, st.start)))
+		st.others = up + max(over, gone-(t.undivided-limit))
 	case r.way == level:
 		st.others = up
 	case r.way == inStretches:
