@@ -156,7 +156,8 @@ func decideAll(q *quota.Quota, accounts []string, d time.Duration) float64 {
 }
 
 // pause lets others go on. In one of four milliseconds nobody decides: as long as some goroutine can run, Go looks at
-// the network every 10 ms only, and calls to the engine would take too long. Requests of a server wait for their clients.
+// the network every 10 ms only, and calls to the engine would take too long. Requests of a server wait for their
+// clients.
 func pause() {
 	now := time.Now()
 	if next := now.Truncate(time.Millisecond).Add(time.Millisecond); next.UnixMilli()%4 == 0 {

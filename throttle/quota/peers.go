@@ -219,9 +219,9 @@ func (r *rule) recount(st *state, t *terms) {
 		return
 	}
 	p.waiting = 0
-	// Each node that cannot be heard has a part of the limit that this one does not grant. Whether those nodes hear each
-	// other is not known. So what each of them has used above its part counts here, and what they have used above all
-	// of their parts.
+	// Each node that cannot be heard has a part of the limit that this one does not grant. Whether those nodes hear
+	// each other is not known. So what each of them has used above its part counts here, and what they have used above
+	// all of their parts.
 	limit, part := r.limit(t, st.start), int64(0)
 	if limit < t.undivided && r.share.of > 0 {
 		part = t.undivided / r.share.of
