@@ -1,6 +1,10 @@
 package postfixgate
 
-import "weir/mail/spool"
+import (
+	"errors"
+
+	"weir/mail/spool"
+)
 
 // An Action is what Postfix is told to do.
 type Action string
@@ -55,14 +59,14 @@ var (
 // refusing refuses a user who is stopped or flagged, or sends too many messages without a sender. It is empty for other
 // errors.
 func refusing(err error) answer {
-	text, later := spool.Said(err)
+	r, known := errors.AsType[*spool.Refusal](err)
 	switch {
-	case text == "":
+	case !known:
 		return answer{}
-	case later:
-		return answer{ActionDefer, "4.7.1 " + text}
+	case r.Later:
+		return answer{ActionDefer, "4.7.1 " + r.Text}
 	}
-	return answer{ActionReject, "5.7.1 " + text}
+	return answer{ActionReject, "5.7.1 " + r.Text}
 }
 
 // or returns an answer if doubt defers, and else lets pass.

@@ -93,9 +93,8 @@ func newSetup(o Options, p Parts) (*setup, error) {
 	case OverReject:
 		s.over = overReject
 	}
-	text, _ := spool.Said(spool.ErrStopped)
-	if s.stopped = (answer{ActionReject, "5.7.1 " + text}); o.Stopped == Defer {
-		s.stopped = answer{ActionDefer, "4.7.1 " + text}
+	if s.stopped = refusing(spool.ErrStopped); o.Stopped == Defer {
+		s.stopped = answer{ActionDefer, "4.7.1 " + spool.ErrStopped.Text}
 	}
 	s.failed = o.OnError.or(failed)
 	s.bounded = o.OnBound.or(bounded)

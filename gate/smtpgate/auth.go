@@ -140,8 +140,7 @@ func (s *session) logIn(name, password string) {
 	case LogInGuessing:
 		n = refuse(MailStranger, 454, 470, "too many wrong passwords, try again later")
 	case LogInStopped:
-		text, _ := spool.Said(spool.ErrStopped)
-		n = refuse(MailStranger, 535, 578, text)
+		n = refuse(MailStranger, 535, 578, spool.ErrStopped.Text)
 	}
 	s.deny(n)
 }

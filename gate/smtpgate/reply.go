@@ -114,13 +114,13 @@ func oneLine(text string, most int) string {
 // notTaken refuses a message that the spool did not accept.
 func notTaken(err error, who *identity) *no {
 	var n *no
-	text, later := spool.Said(err)
+	refusal, known := errors.AsType[*spool.Refusal](err)
 	switch {
 	case errors.Is(err, spool.ErrStopped):
 		return isStopped(who)
-	case text != "":
-		if n = refuse(MailFlagged, 550, 571, text); later {
-			n = refuse(MailFlagged, 450, 471, text)
+	case known:
+		if n = refuse(MailFlagged, 550, 571, refusal.Text); refusal.Later {
+			n = refuse(MailFlagged, 450, 471, refusal.Text)
 		}
 		if errors.Is(err, spool.ErrNulls) {
 			n.how = MailThrottled
@@ -148,7 +148,7 @@ func notTaken(err error, who *identity) *no {
 // isStopped refuses a stopped user. A client that is known by its address may be a server that would return the message
 // after a permanent refusal.
 func isStopped(who *identity) *no {
-	text, _ := spool.Said(spool.ErrStopped)
+	text := spool.ErrStopped.Text
 	if !who.authenticated {
 		return refuse(MailStopped, 450, 471, text)
 	}

@@ -94,16 +94,13 @@ const (
 )
 
 // Text says it to the user. It is empty for Here.
-func (e Elsewhere) Text() words.Text {
-	switch e {
-	case OnHold:
-		return "What was too much is in the hold queue of the mail server. Those who run it can release it or delete it."
-	case PutOff:
-		return "What was too much was not taken. Your mail program, or the server that sent it for you, may try again later."
-	case Declined:
-		return "What was too much was refused: your mail program has told you what."
-	}
-	return ""
+func (e Elsewhere) Text() words.Text { return elsewhere[e] }
+
+var elsewhere = map[Elsewhere]words.Text{
+	OnHold: "What was too much is in the hold queue of the mail server. Those who run it can release it or delete it.",
+	PutOff: "What was too much was not taken. Your mail program, or the server that sent it for you, may try again " +
+		"later.",
+	Declined: "What was too much was refused: your mail program has told you what.",
 }
 
 // Over says what holds for a flagged user.

@@ -151,11 +151,11 @@ func (n *Notice) stolen(l *lines) {
 	if n.acts() && n.CanResume {
 		all = append(all, "Only then let your account send again.")
 	}
+	tell := tellThem
 	if !n.acts() && n.waits() > 0 {
-		n.say(l, append(all, "Tell those who run the mail server: they can delete the messages.")...)
-		return
+		tell = "Tell those who run the mail server: they can delete the messages."
 	}
-	n.say(l, append(all, tellThem)...)
+	n.say(l, append(all, tell)...)
 }
 
 // yours says what to do about messages that the user wrote.

@@ -309,44 +309,27 @@ func (q *queue) tooMany(n, most int) error {
 	return fmt.Errorf("%w: %d, at most %d", ErrRecipients, n, most)
 }
 
+// A Refusal is an error about what somebody sends, in words for them.
+type Refusal struct {
+	Text  string
+	Later bool // it is worth trying again
+}
+
+func (r *Refusal) Error() string { return "spool: " + r.Text }
+
 // Errors of Accept and Decide. Others come from the store.
 var (
-	ErrStopped    = errors.New("spool: the user is stopped")
+	ErrStopped = &Refusal{"sending is stopped for this account: see the mail about it, or ask support", false}
+	ErrNulls   = &Refusal{"you send more messages without a sender than you may for now, try again later", true}
+
 	ErrRecipients = errors.New("spool: too many recipients")
 	ErrUnknown    = errors.New("spool: no such gate")
 	ErrClosing    = errors.New("spool: closing")
-	ErrNulls      = errors.New("spool: as many messages without a sender as may pass uncounted")
 	ErrUnpaid     = errors.New("spool: a stamp is required, and was spent before")
 )
 
 // ErrQueue is returned by Accept if the delay queue of the user is full. It is worth trying again later.
 var ErrQueue = errors.New("spool: as many recipients of the user wait as may")
-
-// Said is what somebody reads who is refused for an error, and whether it is worth trying again. It is empty if the
-// error is not about what they have sent.
-func Said(err error) (text string, later bool) {
-	for _, s := range said {
-		if errors.Is(err, s.why) {
-			return s.text, s.later
-		}
-	}
-	return "", false
-}
-
-var said = []struct {
-	why   error
-	later bool
-	text  string
-}{
-	{ErrStopped, false, "sending is stopped for this account: see the mail about it, or ask support"},
-	{ErrNewRecipient, false,
-		"this account writes to too many new people: for now it may write only to those it has written to before"},
-	{ErrFlagged, false, "this account has written to too many new people: for now it may not send, ask support"},
-	{ErrFlaggedLimit, true,
-		"this account writes to too many new people: for now it may send only a few messages, try again later"},
-	{ErrWithheld, true, "too much of your mail to new people waits for somebody to look at it already, try again later"},
-	{ErrNulls, true, "you send more messages without a sender than you may for now, try again later"},
-}
 
 // An Envelope is a message that a gate has received.
 type Envelope struct {

@@ -125,11 +125,7 @@ func (d *desk) expireOne(ctx context.Context, now time.Time, conf *Gate, q *stor
 		return false, nil
 	}
 	own, err := d.delivery.bounces(j, end, now)
-	defer func() {
-		for _, o := range own {
-			o.staged.Discard() // nothing, where it was stored
-		}
-	}()
+	defer func() { discard(own) }()
 	if err != nil {
 		return false, err
 	}
@@ -152,12 +148,7 @@ func (d *desk) expireOne(ctx context.Context, now time.Time, conf *Gate, q *stor
 			expire); err != nil {
 			return err
 		}
-		for _, o := range own {
-			if err := tx.PutMessage(o.message, o.text, []store.Addressee{o.to}); err != nil {
-				return err
-			}
-		}
-		return logAll(tx, end.entries)
+		return end.store(tx, own)
 	})
 	if err != nil || n == 0 {
 		return false, err
@@ -247,30 +238,39 @@ func (d *desk) reminderOf(tx store.MailTx, now time.Time, g *Gate, name string) 
 	if len(r.held) == 0 || now.Sub(r.held[0].Received) < g.RemindAfter {
 		return nil, nil
 	}
-	sum := sha256.Sum256([]byte(name))
-	nonce, oldest := "reminded."+hex.EncodeToString(sum[:]), r.held[0].ID
-	times := store.MailID(1)
-	last, err := tx.Ticket(nonce)
-	switch {
-	case err != nil && !isNotFound(err):
+	var last []store.MailID
+	if r.mark, last, err = markOf(tx, "reminded", name); err != nil {
 		return nil, err
-	case err == nil && len(last.Messages) == 3:
+	}
+	times, oldest := store.MailID(1), r.held[0].ID
+	if len(last) == 3 {
 		quiet := g.RemindAfter
-		if last.Messages[1] == oldest {
-			times = last.Messages[0] + 1
-			for i := store.MailID(1); i < last.Messages[0] && quiet < longestQuiet; i++ {
+		if last[1] == oldest {
+			times = last[0] + 1
+			for i := store.MailID(1); i < last[0] && quiet < longestQuiet; i++ {
 				quiet *= 2
 			}
 			quiet = max(min(quiet, longestQuiet), g.RemindAfter)
 		}
 		// A clock that was set back must not silence it.
-		if now.Sub(time.Unix(int64(last.Messages[2]), 0)).Abs() < quiet {
+		if now.Sub(time.Unix(int64(last[2]), 0)).Abs() < quiet {
 			return nil, nil
 		}
 	}
-	r.mark = store.Ticket{Nonce: nonce, User: name, Used: true, Until: now.Add(2 * max(longestQuiet, g.RemindAfter)),
-		Messages: []store.MailID{times, oldest, store.MailID(max(now.Unix(), 1))}}
+	r.mark.Until = now.Add(2 * max(longestQuiet, g.RemindAfter))
+	r.mark.Messages = []store.MailID{times, oldest, store.MailID(max(now.Unix(), 1))}
 	return r, nil
+}
+
+// markOf returns a ticket that nobody has, for notes about a user, and the numbers that were noted in it last.
+func markOf(tx store.MailTx, about, user string) (mark store.Ticket, last []store.MailID, err error) {
+	sum := sha256.Sum256([]byte(user))
+	mark = store.Ticket{Nonce: about + "." + hex.EncodeToString(sum[:]), User: user, Used: true}
+	known, err := tx.Ticket(mark.Nonce)
+	if isNotFound(err) {
+		err = nil
+	}
+	return mark, known.Messages, err
 }
 
 // remind writes a reminder, if it is still due.

@@ -161,29 +161,44 @@ type matched struct {
 	n  int
 }
 
+// look calls each for messages of a user and in a state, behind one of them, until it returns false. It returns where to
+// go on; 0: nowhere.
+func (d *desk) look(ctx context.Context, f *Filter, after store.MailID, each func(*store.Queued) bool) (
+	next store.MailID, err error,
+) {
+	for looked := 0; looked < bulkLooks; looked += bulkPage {
+		page, err := d.queue.Queue(ctx, store.MessageQuery{User: f.User, State: f.State, After: after}, bulkPage)
+		if err != nil {
+			return 0, err
+		}
+		for i := range page {
+			if after = page[i].ID; !each(&page[i]) {
+				return after, nil
+			}
+		}
+		if len(page) < bulkPage {
+			return 0, nil
+		}
+	}
+	return after, nil
+}
+
 // match looks for messages behind one of them, up to another one. It returns where to go on; 0: nowhere.
 func (d *desk) match(ctx context.Context, f *Filter, of func(*store.Addressee) bool, after, upTo store.MailID) (
 	found []matched, next store.MailID, err error,
 ) {
-	for looked := 0; looked < bulkLooks && len(found) < bulkMatches; looked += bulkPage {
-		page, err := d.queue.Queue(ctx, store.MessageQuery{User: f.User, State: f.State, After: after}, bulkPage)
-		if err != nil {
-			return nil, 0, err
+	past := false
+	next, err = d.look(ctx, f, after, func(m *store.Queued) bool {
+		past = m.ID > upTo
+		if n := countOf(m.To, of); !past && n > 0 && f.matches(&m.Message) {
+			found = append(found, matched{m.ID, n})
 		}
-		for i := range page {
-			m := &page[i]
-			if after = m.ID; after > upTo {
-				return found, 0, nil
-			}
-			if n := countOf(m.To, of); n > 0 && f.matches(&m.Message) {
-				found = append(found, matched{m.ID, n})
-			}
-		}
-		if len(page) < bulkPage {
-			return found, 0, nil
-		}
+		return !past && len(found) < bulkMatches
+	})
+	if past {
+		next = 0
 	}
-	return found, after, nil
+	return found, next, err
 }
 
 func countOf(to []store.Addressee, of func(*store.Addressee) bool) (n int) {
@@ -201,24 +216,12 @@ func (d *desk) Find(ctx context.Context, f Filter, after store.MailID, limit int
 	next store.MailID, err error,
 ) {
 	low := f.lowered()
-	for looked := 0; looked < bulkLooks; looked += bulkPage {
-		page, err := d.queue.Queue(ctx, store.MessageQuery{User: f.User, State: f.State, After: after}, bulkPage)
-		if err != nil {
-			return nil, 0, err
+	wanted := func(a store.Addressee) bool { return low.addressee(&a) }
+	next, err = d.look(ctx, &f, after, func(m *store.Queued) bool {
+		if low.matches(&m.Message) && slices.ContainsFunc(m.To, wanted) {
+			found = append(found, *m)
 		}
-		for i := range page {
-			after = page[i].ID
-			if !low.matches(&page[i].Message) || !slices.ContainsFunc(page[i].To,
-				func(a store.Addressee) bool { return low.addressee(&a) }) {
-				continue
-			}
-			if found = append(found, page[i]); len(found) == limit {
-				return found, after, nil
-			}
-		}
-		if len(page) < bulkPage {
-			return found, 0, nil
-		}
-	}
-	return found, after, nil
+		return len(found) < limit
+	})
+	return found, next, err
 }

@@ -186,9 +186,7 @@ func (d *delivery) finish(j *job) error {
 	if err == nil {
 		err = d.update(context.Background(), func(tx store.MailTx) error { return d.storeEnd(tx, j, end, own) })
 	}
-	for _, o := range own {
-		o.staged.Discard() // nothing, where it was stored
-	}
+	discard(own)
 	if err != nil {
 		d.complain(&d.failing.ends, "how a delivery ended cannot be stored yet", "mail", j.message.ID, "error", err)
 		d.parked.mu.Lock()
@@ -251,12 +249,7 @@ func (d *delivery) storeEnd(tx store.MailTx, j *job, end *ending, own []*ownMess
 			return err
 		}
 	}
-	for _, o := range own {
-		if err := tx.PutMessage(o.message, o.text, []store.Addressee{o.to}); err != nil {
-			return err
-		}
-	}
-	if err := logAll(tx, end.entries); err != nil || len(end.remove) == 0 {
+	if err := end.store(tx, own); err != nil || len(end.remove) == 0 {
 		return err
 	}
 	return tx.RemoveAddressees(j.message.ID, end.remove...)

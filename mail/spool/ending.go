@@ -161,3 +161,20 @@ func toText(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, "?"))
 }
+
+// store stores what weir writes because of a delivery, and what the audit log says of it.
+func (end *ending) store(tx store.MailTx, own []*ownMessage) error {
+	for _, o := range own {
+		if err := tx.PutMessage(o.message, o.text, []store.Addressee{o.to}); err != nil {
+			return err
+		}
+	}
+	return logAll(tx, end.entries)
+}
+
+// discard gives up texts of messages that were not stored.
+func discard(own []*ownMessage) {
+	for _, o := range own {
+		o.staged.Discard()
+	}
+}

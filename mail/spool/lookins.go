@@ -2,8 +2,6 @@ package spool
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"time"
 
 	"weir/mail/notice"
@@ -89,16 +87,14 @@ func (d *desk) SendLink(ctx context.Context, now time.Time, ticket string) (sent
 		if g == nil {
 			g = d.gates.Load().out(t.Gate)
 		}
-		sum := sha256.Sum256([]byte(user.Name))
-		mark := store.Ticket{Nonce: "link." + hex.EncodeToString(sum[:]), User: user.Name, Used: true,
-			Until: now.Add(linkEvery), Messages: []store.MailID{store.MailID(max(now.Unix(), 1))}}
-		sent = true
-		last, err := tx.Ticket(mark.Nonce)
-		switch {
-		case err == nil && len(last.Messages) == 1 && now.Sub(time.Unix(int64(last.Messages[0]), 0)).Abs() < linkEvery:
-			return nil, nil // it is on its way
-		case err != nil && !isNotFound(err):
+		mark, last, err := markOf(tx, "link", user.Name)
+		if err != nil {
 			return nil, err
+		}
+		mark.Until, mark.Messages = now.Add(linkEvery), []store.MailID{store.MailID(max(now.Unix(), 1))}
+		sent = true
+		if len(last) == 1 && now.Sub(time.Unix(int64(last[0]), 0)).Abs() < linkEvery {
+			return nil, nil // it is on its way
 		}
 		if err := tx.PutTicket(mark); err != nil {
 			return nil, err

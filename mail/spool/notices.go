@@ -212,17 +212,8 @@ func Waits(a *store.Addressee) bool {
 
 // waitingOf counts the recipients that wait, by why they do.
 func waitingOf(all []store.Queued) (n notice.Recipients) {
-	for i := range all {
-		for k := range all[i].To {
-			switch all[i].To[k].State {
-			case store.Delayed:
-				n.Delayed++
-			case store.Held:
-				n.Held++
-			case store.Withheld:
-				n.New++
-			}
-		}
+	for _, l := range lines(all) {
+		n.Delayed, n.Held, n.New = n.Delayed+len(l.Delayed), n.Held+len(l.Held), n.New+len(l.New)
 	}
 	return n
 }

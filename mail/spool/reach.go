@@ -12,14 +12,17 @@ import (
 
 // Errors of Accept and Reaches for users who are flagged by a reach throttle.
 var (
-	// ErrNewRecipient is returned where a recipient is new to the user, who writes to too many new ones.
-	ErrNewRecipient = errors.New("spool: the recipient is new to the user, who is flagged")
-	// ErrFlagged is returned where nothing of the user's goes on.
-	ErrFlagged = errors.New("spool: the user is flagged, and blocked")
-	// ErrWithheld is returned where as much of the user's mail is withheld as may be, until some is reviewed.
-	ErrWithheld = errors.New("spool: as much of the user's mail is withheld as may be")
-	// ErrFlaggedLimit is returned where a flagged user has sent as many mails as allowed, until later.
-	ErrFlaggedLimit = errors.New("spool: the user is flagged, and has sent as many messages as allowed")
+	// The recipient is new to the user.
+	ErrNewRecipient = &Refusal{
+		"this account writes to too many new people: for now it may write only to those it has written to before", false}
+	// Nothing of the user's goes on.
+	ErrFlagged = &Refusal{"this account has written to too many new people: for now it may not send, ask support", false}
+	// As much of the user's mail is withheld as may be.
+	ErrWithheld = &Refusal{
+		"too much of your mail to new people waits for somebody to look at it already, try again later", true}
+	// The user has sent as many messages as flagged ones may.
+	ErrFlaggedLimit = &Refusal{
+		"this account writes to too many new people: for now it may send only a few messages, try again later", true}
 )
 
 // A Reach is a reach throttle.
@@ -172,7 +175,7 @@ func (c *reachTx) judge(counts *reachCount) {
 }
 
 // refused returns the error of a refused message, or nil.
-func (c *reachTx) refused() error {
+func (c *reachTx) refused() *Refusal {
 	switch {
 	case c == nil || c.shadow || c.verdict.Refused == 0:
 		return nil

@@ -2,7 +2,6 @@ package spool
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -89,12 +88,11 @@ func (in *incoming) reach(tx store.MailTx) (err error) {
 
 // refuse counts all recipients as tried. The message is not taken, with one exception: a temporary refusal of a
 // diverted message would make the other server try again. If the user is stopped, the message is held instead.
-func (in *incoming) refuse(why error) error {
+func (in *incoming) refuse(why *Refusal) error {
 	counts := in.reachTx.counts
 	counts.refuse()
 	in.reachTx.commit(counts)
-	temporary := errors.Is(why, ErrFlaggedLimit) || errors.Is(why, ErrWithheld)
-	if temporary && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
+	if why.Later && in.e.Diverted && in.queue.Stopped(in.gate.Name, in.e.User) {
 		clear(counts.fates)
 		in.putOff = why
 		return nil
