@@ -6,22 +6,23 @@ import (
 )
 
 const (
-	// tolerance is how much longer than by itself a request may take before fewer are let through.
+	// tolerance is how many times as long as by itself a request may take before the limit is lowered.
 	tolerance = 1.4
-	// smooth is how much of what one window teaches is believed.
+	// smooth is the part of the way to a new limit that one window may go.
 	smooth = 0.3
-	// A window ends with so many requests, and twice as many as are let through; or after a time with a few.
+	// A window ends after windowShort with windowMany requests, and at least twice the limit. With fewer requests it
+	// ends after windowLong, if there were windowFew.
 	windowMany, windowFew   = 100, 10
 	windowShort, windowLong = int64(100 * time.Millisecond), int64(2 * time.Second)
-	// A probe ends with so many requests. The quick ones are done first, so it begins to count after twice as long as a
-	// request takes, and goes on until five times as long.
+	// A probe ends after probeMany requests. Quick requests end first, so counting begins after probeFrom times what a
+	// request takes by itself, and lasts at least until probeOver times that.
 	probeMany            = 100
 	probeFrom, probeOver = 2, 5
-	// When it takes too long to get there, it is given up.
+	// A probe is given up if it takes longer than drainLong until so few are in use, or then longer than probeLong.
 	drainLong, probeLong = int64(time.Second), int64(10 * time.Second)
-	// Half as many at once are enough when they get this share of the work done.
+	// If half of the limit gets this share of the work done, the limit was too high.
 	enough = 0.95
-	// forget is for how long is believed what a request takes by itself; hasten, when that has not been looked at yet.
+	// forget is how long the base is believed; hasten is how long the first one is, before a probe has looked at it.
 	forget, hasten = int64(30 * time.Second), int64(3 * time.Second)
 )
 
@@ -39,20 +40,20 @@ type learner struct {
 	limit       float64
 
 	from int64   // when the window began
-	sum  float64 // of logarithms
-	n    int
-	peak int     // most in use in this window
-	mean float64 // of the last one
+	sum  float64 // of the logarithms of what requests took in this window
+	n    int     // requests in this window
+	peak int     // the most in use in this window
+	mean float64 // what requests took in the last window
 
-	base  float64 // what a request takes by itself; 0 when nobody knows
-	fresh int64   // until when that is believed
+	base  float64 // what a request takes by itself; 0 if that is not known
+	fresh int64   // the time until which base is believed
 
-	probe   int   // how many are let through while looking; 0 when not
-	drained int64 // since when no more than that are in use
-	until   int64 // when it is given up
+	probe   int   // the capacity during a probe; 0 without one
+	drained int64 // since when no more than probe are in use; 0 if more are
+	until   int64 // when the probe is given up
 }
 
-// bound says between what to learn, and where to begin.
+// bound sets the bounds of the limit, and the limit to begin with.
 func (r *learner) bound(least, most, begin int) {
 	r.least, r.most = float64(least), float64(most)
 	if r.limit == 0 {
@@ -73,7 +74,7 @@ func (r *learner) means() int { return int(math.Round(r.limit)) }
 
 func (r *learner) used(n int) { r.peak = max(r.peak, n) }
 
-// learn takes in a request that is done, with so many others still in use.
+// learn counts a request that is done. inUse is how many others are under way.
 func (r *learner) learn(began, at int64, inUse int) {
 	took := at - began
 	if took <= 0 {
@@ -110,13 +111,14 @@ func (r *learner) learn(began, at int64, inUse int) {
 	next := r.limit*max(0.5, min(r.base*tolerance/r.mean, 1)) + math.Sqrt(r.limit)
 	r.limit = max(r.least, min(r.limit+(next-r.limit)*smooth, r.most))
 	if at >= r.fresh && !r.begin(at) {
-		// What takes longer for so long probably does so by itself.
+		// There is too little to halve for a probe. If requests take longer for so long, they probably do so by
+		// themselves.
 		r.base += (r.mean - r.base) / 10
 		r.fresh = at + forget
 	}
 }
 
-// begin begins a probe, unless there is not much less to let through.
+// begin begins a probe. It reports false if the least capacity is too close to the limit for one.
 func (r *learner) begin(at int64) bool {
 	half := int(max(r.least, r.limit/2))
 	if float64(half) > 0.75*r.limit {
@@ -127,7 +129,7 @@ func (r *learner) begin(at int64) bool {
 	return true
 }
 
-// look takes in a request that is done during a probe. Those that began before there were few in use do not count.
+// look counts a request that is done during a probe. Requests that began before so few were in use do not count.
 func (r *learner) look(took, began, at int64, inUse int) {
 	if r.drained == 0 && inUse <= r.probe {
 		r.drained = at
@@ -142,7 +144,7 @@ func (r *learner) look(took, began, at int64, inUse int) {
 	}
 }
 
-// end ends a probe, and believes what was seen if that is not too little.
+// end ends a probe. What was seen becomes the base, if there were enough requests.
 func (r *learner) end(at int64, inUse int) {
 	n, half := r.n, r.probe
 	found := r.nextWindow(at, inUse)
@@ -158,7 +160,7 @@ func (r *learner) end(at int64, inUse int) {
 	}
 }
 
-// adopt takes over what another node has learnt. This one begins anew where that one ends.
+// adopt takes over what another node has learnt, and goes on from there.
 func (r *learner) adopt(limit, base float64, at int64) {
 	*r = learner{least: r.least, most: r.most, limit: max(r.least, min(limit, r.most)), base: base, fresh: at + forget,
 		peak: r.peak}

@@ -10,7 +10,7 @@ import (
 const (
 	bucket  = int64(50 * time.Millisecond)
 	buckets = int64(time.Second) / bucket // whole ones; one more is the current
-	// guess is how long a request is taken to take while none has been seen.
+	// guess is how long requests are supposed to take before one has ended.
 	guess = 50 * time.Millisecond
 )
 
@@ -22,18 +22,18 @@ type window struct {
 
 // A spell is what went on in one bucket.
 type spell struct {
-	area   [lanes]float64 // places in use and requests held, times nanoseconds
-	away   int            // clients turned away
-	back   int            // and who came in after that
-	waited int64          // longest wait for a turn of clients whose stamps are worth today's price
+	area   [lanes]float64 // requests under way and waiting, times nanoseconds
+	away   int            // clients that were turned away
+	back   int            // clients that had been turned away and came in
+	waited int64          // the longest wait of a client that paid at least the price now
 }
 
 func (w *window) current() *spell { return &w.ring[w.now%(buckets+1)] }
 
-// pass adds a stretch of time in which so many of each lane were under way or held.
+// pass adds a stretch of time in which level requests of each lane were under way or waited.
 func (w *window) pass(from, to int64, level [lanes]int) {
 	if gap := to/bucket - w.now; gap > buckets+1 {
-		// All that is remembered is older than a second.
+		// Everything in the ring is older than a second.
 		w.ring = [buckets + 1]spell{}
 		w.now = to/bucket - buckets - 1
 		from = max(from, w.now*bucket)
@@ -71,7 +71,8 @@ func (w *window) sum(at int64) (level [lanes]float64, away float64, waited int64
 	return level, away / span * float64(time.Second), waited
 }
 
-// A pulse is a mean of how long requests take. What is new counts more; the first few count alike.
+// A pulse is a moving mean of how long requests take. The first few requests count equally, later ones count more than
+// those before them.
 type pulse struct {
 	mean float64
 	n    int

@@ -2,38 +2,39 @@ package admission
 
 import "weir/internal/queue"
 
-// turns is a round: events that wait for a place, and who has how many places. The package comment has the rule.
+// turns is a round: the events that wait in it, and how many places each client has. The package comment has the rule
+// by which clients take turns.
 type turns struct {
-	lines  map[client]*line     // of clients that wait or have a place
-	next   queue.Ranked[line]   // of those that wait, whose turn is next
-	most   queue.Ranked[line]   // and who has most waiting
-	least  queue.Ranked[waiter] // whose stamp cost least
-	age    queue.Listed[waiter] // who came first
-	crowd  queue.Listed[line]   // where people with stamps of their own share an address
+	lines  map[client]*line     // of all clients that wait or have a place
+	next   queue.Ranked[line]   // of clients that wait; first the one whose turn is next
+	most   queue.Ranked[line]   // of clients that wait; first the one with the most waiting events
+	least  queue.Ranked[waiter] // first the one whose stamp cost least
+	age    queue.Listed[waiter] // first the one that came first
+	crowd  queue.Listed[line]   // addresses at which several people wait who paid
 	people map[client]*person   // that wait
 	total  int                  // events that wait
-	count  uint64               // of turns and joins
+	count  uint64               // the last number given to line.turn
 	given  uint64               // places given to those who waited
 	spare  []*line              // to be used again, so that an event that is let in at once allocates nothing
 }
 
-// A line is what one client has waiting, and how many places it has.
+// A line is what one client has: events that wait, and places.
 type line struct {
 	client client
-	places int
-	lost   int                  // of its places, those that it is about to lose
-	n      int                  // waiting
+	places int                  // at the upstream
+	lost   int                  // how many of these places were taken from it, and are not given back yet
+	n      int                  // events that wait
 	people queue.Listed[person] // in the order of their turns
 	ids    int                  // how many people
-	turn   uint64               // the smallest goes first among those with as many places
+	turn   uint64               // among clients with equally many places, the smallest number is next
 	since  int64                // when it came, or had its last turn
-	cheap  bool                 // what goes next is worth half of today's price at most
-	next   int                  // in the heaps
-	most   int
-	spot   queue.Node[line] // in the crowd
+	cheap  bool                 // the event that goes next is worth at most half of the price now
+	next   int                  // index in turns.next
+	most   int                  // index in turns.most
+	spot   queue.Node[line]     // in turns.crowd
 }
 
-// A person has something waiting.
+// A person is a client id, or a client without one, that has events waiting.
 type person struct {
 	who     client
 	line    *line
@@ -56,7 +57,7 @@ func newTurns() turns {
 	}
 }
 
-// line returns that of a client.
+// line returns the line of a client, a new one if there is none.
 func (t *turns) line(who client) *line {
 	l := t.lines[who]
 	if l == nil {
