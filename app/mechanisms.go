@@ -142,8 +142,11 @@ func newStamp(o stamp.Options, now time.Time) (*mechanism, error) {
 	t, err := stamp.NewThrottle(o, now, readList)
 	return &mechanism{judge: t,
 		configure: func(c config.Throttle, now time.Time) error { return t.Configure(*c.Stamp, now, readList) },
-		enter:     func(a *App, _ string, _ *policy.Switch) { a.meet(t) },
-		show:      func(c config.Throttle, v *console.Throttle) { v.Stamp = stampView(t, c.Stamp) }}, err
+		enter: func(a *App, _ string, shadow *policy.Switch) {
+			t.Follow(shadow.Load)
+			a.meet(t)
+		},
+		show: func(c config.Throttle, v *console.Throttle) { v.Stamp = stampView(t, c.Stamp) }}, err
 }
 
 // newMail makes what stands for a mail throttle, which the spool runs by its options.

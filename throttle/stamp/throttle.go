@@ -22,6 +22,8 @@ type Throttle struct {
 	asked sync.Map // by gate (weir.Load.Of), a *asking
 	seen  seen     // how often clients were challenged and did not pay
 
+	shadow func() bool // nil for never
+
 	mu     sync.Mutex // of Configure
 	counts throttleCounts
 }
@@ -110,8 +112,13 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 	return nil
 }
 
+// Follow names who says whether the throttle is in shadow: then nobody is asked, and nobody leaves a challenge unpaid.
+// Call it before the throttle is used.
+func (t *Throttle) Follow(shadow func() bool) { t.shadow = shadow }
+
 // judge decides about an event while stamps are asked for.
 func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) {
+	asks := t.shadow == nil || !t.shadow()
 	switch {
 	case paid.Work > 0:
 		t.counts.Paid.Add(1)
@@ -133,12 +140,15 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 		} else {
 			t.counts.Held.Add(1)
 		}
-	case ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience && (s.Classic || ev.Client != ""):
+	case asks && ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience &&
+		(s.Classic || ev.Client != ""):
 		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
 	default:
-		t.counts.Challenged.Add(1)
+		if asks {
+			t.counts.Challenged.Add(1)
+		}
 		challenge(a, work)
 	}
 }

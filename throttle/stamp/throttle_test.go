@@ -215,6 +215,25 @@ type poolOf bool
 
 func (r poolOf) Take() bool { return bool(r) }
 
+// TestShadowAsksNobody: in shadow a throttle says what it would do, and counts nobody as asked, or as one who does not
+// pay.
+func TestShadowAsksNobody(t *testing.T) {
+	th, shadow := newThrottle(t, Options{Schedule: always, Patience: 3}), true
+	th.Follow(func() bool { return shadow })
+	ask := func() weir.Verdict { return judged(t, th, visit(th, "ann", "192.0.2.1", "")).Verdict }
+	for i := range 10 {
+		if i == 7 {
+			shadow = false
+		}
+		if v := ask(); v != weir.Challenge {
+			t.Errorf("request %d: %s", i, v)
+		}
+	}
+	if got := th.Stats(); ask() != weir.Refuse || got.Challenged != 3 || got.NotPaying != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestPoolTakesWhomItCan: whoever the pool takes is not counted as one who does not pay, however often it comes;
 // whoever pays does not need it, and whoever forges is not taken.
 func TestPoolTakesWhomItCan(t *testing.T) {
