@@ -121,13 +121,18 @@ func (n *Notice) acts() bool {
 	return (n.Link != "" || n.ReplyTo != "") && (n.waits() > 0 || n.CanResume || n.Kind == Link)
 }
 
-// states says what becomes of what waits, each state by itself.
-func (n *Notice) states(l *lines) {
+// counts says what waits, each state by itself.
+func (n *Notice) counts(l *lines) {
 	n.tell(l, n.Delayed, "Mail to {n} recipient is delayed. It leaves by itself, a little later.",
 		"Mail to {n} recipients is delayed. It leaves by itself, to one recipient after the other.")
 	n.tell(l, n.Held, "Mail to {n} recipient is on hold.", "Mail to {n} recipients is on hold.")
-	n.tell(l, n.New, "Mail to {n} recipient is on hold because your account never wrote there before.",
-		"Mail to {n} recipients is on hold because your account never wrote to them before.")
+	n.tell(l, n.New, "Mail to {n} recipient is on hold because the account never wrote there before.",
+		"Mail to {n} recipients is on hold because the account never wrote to them before.")
+}
+
+// states says what waits, and what becomes of it.
+func (n *Notice) states(l *lines) {
+	n.counts(l)
 	const safe words.Text = "Nothing of it is lost."
 	switch {
 	case n.decided() > 0 && n.acts():
@@ -329,8 +334,8 @@ func (n *Notice) admin(l *lines) {
 	l.paragraph("The account %s is stopped: new mail from it is refused. Perhaps somebody has stolen the password; "+
 		"ask the user before you release anything.", n.account())
 	if n.waits() > 0 {
-		l.paragraph("%s. What is held leaves only when somebody releases it, also after the user may send "+
-			"again.", n.sums())
+		n.counts(l)
+		l.paragraph("What is on hold leaves only when somebody releases it, also after the user may send again.")
 	}
 	commands := []string{n.listing()}
 	switch n.Elsewhere {
@@ -378,20 +383,6 @@ func (n *Notice) contact() string {
 		return "weir user add " + n.User + " --no-password --contact ADDRESS"
 	}
 	return "weir user set " + n.User + " contact=ADDRESS"
-}
-
-// sums says how many recipients wait, for the admin.
-func (n *Notice) sums() string {
-	var all []string
-	for _, s := range []struct {
-		n    int
-		what string
-	}{{n.Held, "held"}, {n.Delayed, "delayed"}, {n.New, "held because the user never wrote there"}} {
-		if s.n > 0 {
-			all = append(all, n.recipientCount(s.n)+" "+s.what)
-		}
-	}
-	return "Mail to " + strings.Join(all, ", ")
 }
 
 // onServer lists commands for the admin, if the name of the user can be typed into a shell as it is.
