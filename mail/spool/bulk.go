@@ -161,8 +161,8 @@ type matched struct {
 	n  int
 }
 
-// look calls each for messages of a user and in a state, behind one of them, until it returns false. It returns where to
-// go on; 0: nowhere.
+// look calls each for messages of a user and in a state, behind one of them, until it returns false. It returns where
+// to go on; 0: nowhere.
 func (d *desk) look(ctx context.Context, f *Filter, after store.MailID, each func(*store.Queued) bool) (
 	next store.MailID, err error,
 ) {
