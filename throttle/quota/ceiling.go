@@ -223,7 +223,10 @@ func (l *Lender) lower(ctx context.Context) {
 			}
 			st := a.state(r)
 			ln := st.loan()
-			if ln == nil || p.calling || ln.ends <= now || ln.ceiled != ln.slice || ln.ceiling == st.used {
+			if ln == nil || p.calling || ln.ends <= now || ln.ceiled != ln.slice {
+				continue
+			}
+			if st.end = 0; ln.ceiling == st.used { // an event that is late would spend what is not on the disk
 				continue
 			}
 			ln.ceiling = st.used

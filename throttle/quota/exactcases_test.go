@@ -98,6 +98,28 @@ func TestExactReset(t *testing.T) {
 	})
 }
 
+// What a node has on loan it does not spend after it wrote down, at its end, what it has spent.
+func TestExactSpendsNothingAfterItsEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Minute)
+		f := newLendingFarm(t, 1, exactly(Policy{Limit: Count(1000), Period: hour}))
+		defer f.close()
+		n := f.nodes[0]
+		for range 20 { // it takes more ahead each time
+			if !n.Allow(time.Now(), "alice") {
+				t.Fatal("it grants nothing")
+			}
+		}
+		time.Sleep(10 * time.Millisecond) // it has what it asked for, and keeps that for 50 ms
+		n.lender.closed.Store(true)
+		n.lender.lower(t.Context())
+		if n.Allow(time.Now(), "alice") {
+			t.Error("it grants what is not on its disk")
+		}
+		n.lender.closed.Store(false)
+	})
+}
+
 // While the engine cannot be asked, each policy does what it says, and the engine is told afterwards.
 func TestExactOnLoss(t *testing.T) {
 	for _, c := range []struct {
