@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -108,10 +109,15 @@ func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
 			fmt.Fprintln(t.out, line)
 		}
 	}
-	if err := c.reportFlag.write(r.Page); err != nil || c.JSON {
-		return err
+	if c.Report != "" {
+		var page bytes.Buffer
+		if err := errors.Join(r.Page(&page), replaceFile(c.Report, page.Bytes())); err != nil {
+			return err
+		}
+		if !c.JSON {
+			fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(c.Report))
+		}
 	}
-	c.reportFlag.told(t)
 	return nil
 }
 

@@ -3,9 +3,11 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
+
+	"weir/internal/tabular"
+	"weir/lab/sheet"
 )
 
 // A reportFlag names the page that a study is written to.
@@ -25,34 +27,27 @@ func (f reportFlag) validate(read ...string) error {
 	return folderOf("report", f.Report)
 }
 
-// finish writes the report, and then the figures: as JSON, or by show.
-func (f reportFlag) finish(t *terminal, page func(io.Writer) error, asJSON bool, figures any, show func()) error {
-	if err := f.write(page); err != nil {
-		return err
+// finish writes the report, and then the figures as JSON, or the same sheet.
+func (f reportFlag) finish(t *terminal, s *sheet.Sheet, asJSON bool, figures any) error {
+	if f.Report != "" {
+		var page bytes.Buffer
+		if err := s.Page(&page); err != nil {
+			return err
+		}
+		if err := replaceFile(f.Report, page.Bytes()); err != nil {
+			return err
+		}
 	}
 	if asJSON {
 		return t.json(figures)
 	}
-	show()
-	f.told(t)
-	return nil
-}
-
-func (f reportFlag) told(t *terminal) {
+	for _, line := range s.Lines(widthOf(t.out), tabular.Ink(t.colour), printable) {
+		fmt.Fprintln(t.out, line)
+	}
 	if f.Report != "" {
 		fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(f.Report))
 	}
-}
-
-func (f reportFlag) write(to func(io.Writer) error) error {
-	if f.Report == "" {
-		return nil
-	}
-	var page bytes.Buffer
-	if err := to(&page); err != nil {
-		return err
-	}
-	return replaceFile(f.Report, page.Bytes())
+	return nil
 }
 
 // sameFile reports whether two names are of the same file, which exists.

@@ -4,14 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"weir"
 	"weir/config"
-	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
@@ -158,49 +155,5 @@ func asFlags(err error) error {
 	return errors.Join(all...)
 }
 
-// seconds writes a time with few digits; below zero it means never.
-func seconds(s float64) string {
-	switch {
-	case s < 0:
-		return "never"
-	case s == 0:
-		return "0s"
-	case s < 1:
-		return weir.Duration(math.Round(s*1000) * 1e6).String()
-	case s < 10:
-		return weir.Duration(math.Round(s*10) * 1e8).String()
-	case s < 3600:
-		return weir.Duration(math.Round(s) * 1e9).String()
-	}
-	return weir.Duration(time.Duration(s * 1e9).Round(time.Minute)).String()
-}
-
-// paramsLine is one line with the parameters of a mail throttle.
-func paramsLine(p outbreak.Params) string {
-	rate := simulate.RateText(p.Every)
-	if p.MultiEvery != p.Every {
-		rate += " (to several " + simulate.RateText(p.MultiEvery) + ")"
-	}
-	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack,
-		p.MaxMSlack, p.Stop)
-}
-
-func virusText(r simulate.VirusRange) (passed, held, stopped string) {
-	return simulate.Between(fmt.Sprint(r.Best.Passed), fmt.Sprint(r.Worst.Passed)),
-		simulate.Between(fmt.Sprint(min(r.Best.Held, r.Worst.Held)), fmt.Sprint(max(r.Best.Held, r.Worst.Held))),
-		simulate.Between(seconds(r.Best.StoppedAfter), seconds(r.Worst.StoppedAfter))
-}
-
 // capital begins a sentence.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-// paragraph writes text in lines of readable width.
-func (t *terminal) paragraph(text string) {
-	width := 80
-	if w := widthOf(t.out); w > 0 {
-		width = max(min(w, 100), 20)
-	}
-	for _, line := range tabular.Wrap(text, width) {
-		fmt.Fprintln(t.out, line)
-	}
-}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"weir/internal/testkit/needs"
-	"weir/lab/simulate"
 )
 
 // What cannot be tried is a wrong use of the command, whatever is in the files: exit code 2, and what to write instead.
@@ -122,15 +121,6 @@ func TestReplaceFile(t *testing.T) {
 	}
 }
 
-func TestSeconds(t *testing.T) {
-	for s, want := range map[float64]string{-1: "never", 0: "0s", 0.0214: "21ms", 0.5: "500ms", 2.84: "2.8s", 22: "22s",
-		153.2: "2m33s", 1260: "21m", 7230: "2h1m", 90000: "25h"} {
-		if got := seconds(s); got != want {
-			t.Errorf("%g s are %q, want %q", s, got, want)
-		}
-	}
-}
-
 func TestHashes(t *testing.T) {
 	for text, want := range map[string]hashes{"8M": 8e6, "15.6G": 15.6e9, "3000": 3000, "2k/s": 2000, "1T": 1e12,
 		"1e9": 1e9, "60M/m": 1e6} {
@@ -143,48 +133,6 @@ func TestHashes(t *testing.T) {
 		var h hashes
 		if err := h.UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is taken for %g", text, h)
-		}
-	}
-}
-
-// The plot has axes, fits its room, and shows nothing where nothing is asked.
-func TestPricePlot(t *testing.T) {
-	var points []simulate.FloodPoint
-	for i := range 60 {
-		p := simulate.FloodPoint{Second: i + 1}
-		if i >= 20 && i < 40 {
-			p.Phone = 0.1 * float64(int(1)<<((i-20)/5))
-		}
-		points = append(points, p)
-	}
-	want := `   800ms │                                   █████
-         │                              ▄▄▄▄▄█████
-         │                              ██████████
-         │                         ███████████████
-         │                    ▄▄▄▄▄███████████████
-    50ms │                    ████████████████████
-         └────────────────────────────────────────────────────────────
-          0s                                                        1m`
-	if got := strings.Join(pricePlot(points, 80), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	for _, width := range []int{0, 5, 20, 30, 200} {
-		for _, line := range pricePlot(points, width) {
-			if n := len([]rune(line)); n > width {
-				t.Errorf("a line of %d in %d", n, width)
-			}
-		}
-	}
-	pricePlot(points[:15], 80) // nothing is asked
-	pricePlot(nil, 80)
-}
-
-func TestParagraph(t *testing.T) {
-	var out bytes.Buffer
-	(&terminal{out: &out}).paragraph(strings.Repeat("word ", 40) + strings.Repeat("x", 100))
-	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
-		if n := len(line); n > 80 && i < 3 || strings.TrimSpace(line) != line {
-			t.Errorf("line %d has %d: %q", i, n, line)
 		}
 	}
 }

@@ -4,16 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
-	"slices"
 	"strings"
 	"time"
 
 	"weir"
 	"weir/config"
 	"weir/gate/httpgate"
-	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/stamp"
 )
@@ -193,108 +190,5 @@ func (c *simulateFloodCommand) Run(t *terminal) error {
 	if err != nil {
 		return asFlags(err)
 	}
-	page := func(w io.Writer) error { return study.WriteReport(w, o) }
-	return c.finish(t, page, c.JSON, study, func() { t.flood(study, o) })
-}
-
-// crowdNames are the names of crowds in the table.
-var crowdNames = map[string]string{
-	simulate.CrowdDesktop: "people", simulate.CrowdPhone: "… on phones", simulate.CrowdWithout: "… without scripts",
-	simulate.CrowdFlood: "flood", simulate.CrowdPaying: "flood that pays",
-}
-
-func (t *terminal) flood(s *simulate.FloodStudy, o simulate.FloodOptions) {
-	fmt.Fprintf(t.out, "The service can do %.4g requests a second: %d at once, %s each.\n", s.Capacity, s.Concurrent,
-		seconds(s.Service))
-	whole := o.Flood == 0 && o.Paying == 0 && o.Hashes == 0
-	if whole {
-		fmt.Fprintf(t.out, "There is no flood. Clients that came within %s:\n\n", seconds(s.For))
-	} else {
-		fmt.Fprintf(t.out, "Clients that came while the flood lasted, from %s to %s of %s:\n\n", seconds(s.From),
-			seconds(s.Until), seconds(s.For))
-	}
-	b := &table{heads: []string{"", "came", "served", "wait", "95%", "refused", "left", "stamps", "of the work",
-		"without weir", "wait"}}
-	for i, c := range s.Crowds {
-		w, tint := s.Without[i], tabular.Plain
-		people := c.Crowd != simulate.CrowdFlood && c.Crowd != simulate.CrowdPaying
-		switch {
-		case people && c.Share >= 0.95:
-			tint = tabular.Good
-		case people && c.Share < 0.5:
-			tint = tabular.Bad
-		}
-		b.row(text(crowdNames[c.Crowd]), number(c.Offered), cell{text: percent(c.Share), tint: tint, right: true},
-			right(seconds(c.MeanWait)), right(seconds(c.P95Wait)), number(c.Refused), number(c.Left), number(c.Stamps),
-			right(percent(c.Capacity)), right(percent(w.Share)), right(seconds(w.MeanWait)))
-	}
-	t.write(b)
-	full := o.WithDefaults()
-	fmt.Fprintln(t.out)
-	t.paragraph(fmt.Sprintf("Waits are those of requests that were served, including the time for stamps. Without weir "+
-		"there is a queue with room for %d, in which a request may wait for %s.", full.Queue,
-		seconds(full.Timeout.Seconds())))
-	if s.Asked == 0 {
-		t.paragraph("No stamps were asked for.")
-		return
-	}
-	after := "At the end stamps were still asked for."
-	if s.Dormant >= 0 {
-		after = fmt.Sprintf("Nothing was asked any more %s after the flood.", seconds(s.Dormant))
-	}
-	t.paragraph(fmt.Sprintf("Stamps were asked for during %s, at most 2^%.1f hashes: %s on a phone. %s",
-		seconds(s.Asked), s.Peak.Bits(), seconds(s.PeakPhone), after))
-	if width := widthOf(t.out); width > 0 {
-		t.section("What a stamp took a phone", nil)
-		for _, line := range pricePlot(s.Points, width) {
-			fmt.Fprintln(t.out, line)
-		}
-	}
-}
-
-// plotRows is the height of a plot in lines.
-const plotRows = 6
-
-// pricePlot draws how long a stamp took on a phone, second by second, on a logarithmic scale.
-func pricePlot(points []simulate.FloodPoint, width int) (lines []string) {
-	const label = 8
-	columns := min(len(points), width-label-2, 120)
-	if columns < 10 {
-		return nil
-	}
-	prices := make([]float64, columns)
-	for i, p := range points {
-		at := i * columns / len(points)
-		prices[at] = max(prices[at], p.Phone)
-	}
-	high, low := slices.Max(prices), math.Inf(1)
-	for _, p := range prices {
-		if p > 0 {
-			low = min(low, p)
-		}
-	}
-	low /= 2 // so that the least is not nothing
-	const eighths = " ▁▂▃▄▅▆▇█"
-	blocks := []rune(eighths)
-	for row := plotRows - 1; row >= 0; row-- {
-		name := ""
-		switch row {
-		case plotRows - 1:
-			name = seconds(high)
-		case 0:
-			name = seconds(low)
-		}
-		var b strings.Builder
-		for _, p := range prices {
-			filled := 0.0
-			if p > 0 {
-				filled = math.Log2(p/low)/math.Log2(high/low)*plotRows - float64(row)
-			}
-			b.WriteRune(blocks[int(math.Round(8*max(0, min(1, filled))))])
-		}
-		lines = append(lines, strings.TrimRight(fmt.Sprintf("%*s │%s", label, name, b.String()), " "))
-	}
-	end := seconds(float64(len(points)))
-	lines = append(lines, strings.Repeat(" ", label+1)+"└"+strings.Repeat("─", columns))
-	return append(lines, fmt.Sprintf("%*s 0s%*s", label+1, "", columns-2, end))
+	return c.finish(t, study.Sheet(o), c.JSON, study)
 }

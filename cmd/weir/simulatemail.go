@@ -131,7 +131,7 @@ func (c *simulateMailCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	return c.finish(t, study.WriteReport, c.JSON, study, func() { t.mailStudy(study, c.Users) })
+	return c.finish(t, study.Sheet(c.Users), c.JSON, study)
 }
 
 func (c *simulateMailCommand) study(t *terminal, o outbreak.Options) (*simulate.Study, error) {

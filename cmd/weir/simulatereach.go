@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/tabular"
 	"weir/lab/simulate"
 	"weir/throttle/reach"
 )
@@ -65,11 +64,7 @@ func (c *simulateReachCommand) Run(t *terminal) error {
 	}
 	how := capital(reachLine(o)) + "."
 	report := simulate.ReachReport{ReachStudy: study, Log: info, Rule: how}
-	return c.finish(t, report.WriteReport, c.JSON, reachFigures{study, info}, func() {
-		t.logLine(info)
-		fmt.Fprintf(t.out, "%s\n\n", how)
-		t.reachStudy(study, c.Users)
-	})
+	return c.finish(t, report.Sheet(c.Users), c.JSON, reachFigures{study, info})
 }
 
 // reachFigures is what --json prints.
@@ -87,67 +82,3 @@ func reachLine(o reach.Options) string {
 	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "),
 		o.Floor, o.Over)
 }
-
-func (t *terminal) reachStudy(s *simulate.ReachStudy, users int) {
-	b := &table{heads: []string{"what would have been", "", ""}}
-	b.row(text("flags"), number(s.Flags),
-		text(fmt.Sprintf("of %s; %.2g for 100 users in a month (95%%: %s)", count(s.FlaggedUsers, "user"),
-			s.FlagsMonthly, interval(s.FlagsRange))))
-	b.row(text("recipients held or refused"), number(s.Held), text(""))
-	t.write(b)
-	if n := min(users, len(s.Users)); n > 0 {
-		b := &table{heads: []string{"user", "messages", "different recipients", "new in an hour", "in a day", "flags",
-			"held"}}
-		for _, u := range s.Users[:n] {
-			about := func(n float64) cell { return right(fmt.Sprintf("%.0f", n)) } // counts are estimates
-			b.row(text(u.User), number(u.Mails), about(u.Recipients), about(u.MostHour), about(u.MostDay),
-				number(u.Flags), number(u.Held))
-		}
-		t.section("Who writes to the most people", b)
-		fmt.Fprintln(t.out)
-		t.paragraph(simulate.ReachReading)
-	}
-	if len(s.Stolen) > 0 {
-		b := &table{heads: []string{"user", "new people an hour", "found after", "recipients", ""}}
-		for _, a := range s.Stolen {
-			after, n := cell{text: "never", tint: tabular.Bad, right: true}, right("-")
-			switch {
-			case a.Problem != "":
-				after = right("-")
-			case a.FoundAfter >= 0:
-				after, n = right(seconds(a.After)), number(a.FoundAfter)
-			}
-			b.row(text(a.User), right(fmt.Sprint(a.PerHour)), after, n, text(a.Problem))
-		}
-		t.section("Stolen accounts", b)
-	}
-	if len(s.Thresholds) > 0 {
-		heads := []string{"threshold", "flags", "100 users a month", "95%"}
-		for _, a := range s.Stolen {
-			heads = append(heads, fmt.Sprintf("%g/h found after", a.PerHour))
-		}
-		b := &table{heads: heads}
-		for _, th := range s.Thresholds {
-			row := []cell{text(th.Threshold), number(th.Flags), right(fmt.Sprintf("%.2g", th.FlagsMonthly)),
-				right(interval(th.FlagsRange))}
-			for i, a := range s.Stolen {
-				found := right("never")
-				switch n := th.FoundAfter[i]; {
-				case n > 0:
-					found = number(n)
-				case n == 0:
-					found = right("flagged before")
-				case a.Problem != "":
-					found = right("-")
-				}
-				row = append(row, found)
-			}
-			b.row(row...)
-		}
-		t.section("With another threshold", b)
-		fmt.Fprintln(t.out)
-		t.paragraph(simulate.InSample + " " + simulate.IntervalReading)
-	}
-}
-
-func interval(i simulate.Interval) string { return fmt.Sprintf("%.2g to %.2g", i[0], i[1]) }

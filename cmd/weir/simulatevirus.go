@@ -6,9 +6,7 @@ import (
 	"time"
 
 	"weir"
-	"weir/internal/tabular"
 	"weir/lab/simulate"
-	"weir/throttle/outbreak"
 )
 
 // maxRates is how many viruses are tried at once.
@@ -96,17 +94,16 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 	if err != nil {
 		return err
 	}
-	report := simulate.VirusReport{Rule: capital(paramsLine(p)) + ".",
+	report := simulate.VirusReport{Rule: capital(simulate.ParamsLine(p)) + ".",
 		Recipients: fmt.Sprintf("Each mail goes %s.", c.recipients())}
 	if c.Table {
 		report.Recipients, report.Table = "", simulate.VirusTable(p)
 		for _, r := range report.Table {
 			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
 		}
-		return c.finish(t, report.WriteReport, c.JSON, report.Table, func() { c.table(t, p, report.Table) })
+		return c.finish(t, report.Sheet(), c.JSON, report.Table)
 	}
 	figures := []virusFigures{}
-	b := &table{heads: []string{"messages a minute", "passed", "held", "stopped after"}}
 	for _, v := range c.viruses() {
 		r, err := simulate.Virus(p, v)
 		if err != nil {
@@ -116,14 +113,8 @@ func (c *simulateVirusCommand) Run(t *terminal) error {
 		w := r.Worst
 		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed,
 			r.Best.StoppedAfter})
-		passed, held, stopped := virusText(r)
-		b.row(right(fmt.Sprint(v.Rate)), right(passed), right(held), right(stopped))
 	}
-	return c.finish(t, report.WriteReport, c.JSON, figures, func() {
-		fmt.Fprintf(t.out, "Each mail goes %s. %s.\n\n", c.recipients(), t.paint(tabular.Faint, capital(paramsLine(p))))
-		t.write(b)
-		fmt.Fprint(t.out, "\nRecipients, from the best to the worst moment of the user's clock for it to begin.\n")
-	})
+	return c.finish(t, report.Sheet(), c.JSON, figures)
 }
 
 func (c *simulateVirusCommand) recipients() string {
@@ -134,37 +125,4 @@ func (c *simulateVirusCommand) recipients() string {
 		return fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
 	}
 	return "to somebody new"
-}
-
-func (c *simulateVirusCommand) table(t *terminal, p outbreak.Params, rows []simulate.VirusRow) {
-	fmt.Fprintf(t.out, "%s\n", t.paint(tabular.Head,
-		"With the document's parameters: "+paramsLine(simulate.DocumentParams())))
-	b := &table{heads: []string{"a minute", "virus", "passed", "reference", "weir", "stopped after", "reference",
-		"weir", ""}}
-	for _, r := range rows {
-		passed, _, stopped := virusText(r.Ours)
-		mark := cell{text: "as it should be", tint: tabular.Good}
-		if !r.Kept {
-			mark = cell{text: "worse than the reference", tint: tabular.Bad}
-		}
-		b.row(right(fmt.Sprint(r.Rate)), text(r.What), number(r.DocumentPassed),
-			right(simulate.Between(fmt.Sprint(r.ReferencePassed[0]), fmt.Sprint(r.ReferencePassed[1]))),
-			right(passed), right(seconds(r.DocumentStopped)),
-			right(simulate.Between(seconds(r.ReferenceStopped[0]), seconds(r.ReferenceStopped[1]))), right(stopped),
-			mark)
-	}
-	t.write(b)
-	whose := "With weir's defaults"
-	if c.Config != "" {
-		whose = "As configured"
-	}
-	b = &table{heads: []string{"a minute", "passed", "held", "stopped after"}}
-	for _, r := range rows {
-		passed, held, stopped := virusText(r.Given)
-		b.row(right(fmt.Sprint(r.Rate)), right(passed), right(held), right(stopped))
-	}
-	t.section(whose+": "+paramsLine(p), b)
-	fmt.Fprint(t.out,
-		"\nThe document tried two real viruses and one of its own; in front of the first, a mail of the user's had "+
-			"spent their slack.\n")
 }

@@ -40,6 +40,7 @@ var floors = map[string]int{
 	"throttle/stamp/classic": 1, // for the mechanism
 	"internal/testkit/needs": 1, // for tests, and for tools of tests
 
+	"lab/sheet":        2, // what studies show
 	"throttle/*":       2,
 	"identify/country": 2, // of addresses
 	"identify/token":   2, // JSON web tokens

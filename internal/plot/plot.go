@@ -29,7 +29,6 @@ type Plot struct {
 	Series []Series
 	Marks  []Mark
 	Bands  []Band
-	Data   Table
 	// Ends is when the horizontal axis ends, if that is a time in seconds: in milliseconds since 1970. A script can
 	// then show the values of points at a time.
 	Ends int64
@@ -37,12 +36,6 @@ type Plot struct {
 
 // Seconds is how long the horizontal axis is.
 func (p *Plot) Seconds() float64 { return p.X.Hi - p.X.Lo }
-
-// A Table is the data of a plot.
-type Table struct {
-	Head []string
-	Rows [][]string
-}
 
 // An Axis with ticks is used as given, from Lo to Hi. Otherwise it is as long as the data needs and is divided at round
 // numbers.

@@ -192,6 +192,16 @@ func RateText(every time.Duration) string {
 	return weir.Rate{Count: 1, Per: every}.String()
 }
 
+// ParamsLine is one line with the parameters of a mail throttle.
+func ParamsLine(p outbreak.Params) string {
+	rate := RateText(p.Every)
+	if p.MultiEvery != p.Every {
+		rate += " (to several " + RateText(p.MultiEvery) + ")"
+	}
+	return fmt.Sprintf("rate %s, working set %d, max slack %d, max mslack %d, stop %d", rate, p.WorkingSet, p.MaxSlack,
+		p.MaxMSlack, p.Stop)
+}
+
 // configOf writes parameters for weir.yaml. Most defaults are left out.
 func configOf(p outbreak.Params) string {
 	var b strings.Builder

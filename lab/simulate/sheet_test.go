@@ -34,15 +34,15 @@ func sheets(t *testing.T) map[string]string {
 	stolen.FlagsMonthly, stolen.FlagsRange = math.Inf(1), Interval{math.NaN(), math.Inf(1)}
 	pages := map[string]string{}
 	for name, write := range map[string]func(io.Writer) error{
-		"reach":     ReachReport{of.Reach, of.Log, "Threshold dynamic."}.WriteReport,
-		"virus":     virus.WriteReport,
-		"flood":     func(w io.Writer) error { return study.WriteReport(w, FloodOptions{Flood: 300}) },
-		"odd-reach": ReachReport{&stolen, of.Log, hostile}.WriteReport,
-		"no-reach":  ReachReport{&ReachStudy{}, LogInfo{}, ""}.WriteReport,
-		"no-virus":  VirusReport{}.WriteReport,
+		"reach":     ReachReport{of.Reach, of.Log, "Threshold dynamic."}.Sheet(10).Page,
+		"virus":     virus.Sheet().Page,
+		"flood":     study.Sheet(FloodOptions{Flood: 300}).Page,
+		"odd-reach": ReachReport{&stolen, of.Log, hostile}.Sheet(10).Page,
+		"no-reach":  ReachReport{&ReachStudy{}, LogInfo{}, ""}.Sheet(10).Page,
+		"no-virus":  VirusReport{}.Sheet().Page,
 		"lives-virus": VirusReport{Viruses: []VirusTried{{1,
-			VirusRange{VirusPoint{Passed: 1 << 40, StoppedAfter: -1}, VirusPoint{StoppedAfter: -1}}}}}.WriteReport,
-		"no-flood": func(w io.Writer) error { return (&FloodStudy{}).WriteReport(w, FloodOptions{}) },
+			VirusRange{VirusPoint{Passed: 1 << 40, StoppedAfter: -1}, VirusPoint{StoppedAfter: -1}}}}}.Sheet().Page,
+		"no-flood": (&FloodStudy{}).Sheet(FloodOptions{}).Page,
 	} {
 		var b bytes.Buffer
 		if err := write(&b); err != nil {
@@ -59,7 +59,7 @@ func TestSheets(t *testing.T) {
 	for name, wants := range map[string][]string{
 		"reach": {"17 of 672 users would have been flagged for writing to too many new people, 21 times in all.",
 			"95%: 0.384 to 0.948", "2.53% of 672 (95%: 1.59% to 4.01%)",
-			"32 new recipients", InSample, "exact Poisson", "Recipients are those of the log", "150 days of a log"},
+			"32 new recipients", InSample, "exact Poisson", "Recipients are those of the log", "in 150 days"},
 		"virus": {"Lovgate.A", "never sent", `<figure id="stopped"`, "a virus would reach",
 			"Each mail goes to somebody new."},
 		"flood": {`<figure id="price"`, "open at the end", "people on phones", "flood that pays", "served without weir",
@@ -125,7 +125,7 @@ func TestSheetsInBrowser(t *testing.T) {
 				p.Visit(server.URL + "/" + name)
 				for _, d := range browser.Eval[[]drawn](p, drawnJS) {
 					checkDrawn(t, at, d)
-					if whole && (d.Nothing || d.Rows < 2 || d.Marks < 5) {
+					if whole && (d.Nothing || d.Marks < 5) {
 						t.Errorf("%s: %+v", at, d)
 					}
 				}
@@ -133,9 +133,6 @@ func TestSheetsInBrowser(t *testing.T) {
 					t.Errorf("%s: %s", at, faint)
 				}
 				picture(p, at)
-				if i == 0 {
-					browser.Eval[int](p, "document.querySelectorAll('details').forEach(d => d.open = true), 1")
-				}
 				for _, fault := range p.Faults() {
 					t.Errorf("%s: %s", at, fault)
 				}

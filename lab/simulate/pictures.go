@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/internal/plot"
+	"weir/lab/sheet"
 )
 
 // A knob is a swept parameter, as the report shows it.
@@ -28,71 +29,53 @@ var knobs = map[string]knob{
 	"rate":        {"rate (recipients a minute)", true, perMinute},
 }
 
-// perMinute is the rate of parameters, or no number where it is not known.
+// perMinute is the rate of parameters, or no number where there is none.
 func perMinute(p ParamsInfo) float64 {
-	every, err := weir.ParseDuration(p.Period)
-	if err != nil || every <= 0 {
+	if p.Mail.Every <= 0 {
 		return math.NaN()
 	}
-	return time.Minute.Seconds() / every.Std().Seconds()
+	return time.Minute.Seconds() / p.Mail.Every.Seconds()
 }
 
-// A measure is a figure of a sweep that the report draws.
+// A measure is a figure of a sweep that is drawn.
 type measure struct {
 	id, title, unit string
 	of              func(Figures) float64
 	text            func(float64) string
-	head            []string // of the table
-	row             func(Figures) []string
-}
-
-var delayHead = []string{"delayed", "share", "mean delay"}
-
-func delayRow(f Figures) []string {
-	return []string{count(f.Delayed), share(f.DelayedShare), span(f.MeanDelay)}
 }
 
 var (
 	delayedMails = measure{
 		"delayed", "Messages delayed", "messages delayed (%)",
 		func(f Figures) float64 { return 100 * f.DelayedShare }, func(v float64) string { return share(v / 100) },
-		delayHead, delayRow,
 	}
 	falseStops = measure{
 		"stops", "False alarms", "stops per 100 users and month",
 		func(f Figures) float64 { return 100 * f.StopsMonthly }, decimal,
-		[]string{"stops", "users stopped", "per 100 users and month", "95%"},
-		func(f Figures) []string {
-			return []string{count(f.Stops), count(f.StoppedUsers), decimal(100 * f.StopsMonthly),
-				f.StopsRange.times(100).text(decimal)}
-		},
 	}
 )
 
-// figures draws the plots of the mail throttle: the source's figures 5 to 8 and 13, of the log's own traffic.
-func (s *Study) figures() []*plot.Plot {
-	find := func(parameter string) Sweep {
-		for _, w := range s.Sweeps {
-			if w.Parameter == parameter {
-				return w
-			}
-		}
-		return Sweep{Parameter: parameter}
+// sweep shows what another value of a parameter would have done: the source's figures 5 to 8 and 13, of the log's own
+// traffic.
+func (s *Study) sweep(w Sweep) sheet.Section {
+	t := sheet.Grid([]string{w.Parameter, "delayed", "share", "mean delay", "stops", "per 100 users and month", "95%",
+		"most waiting"})
+	t.Columns[0].Right = true
+	for _, p := range w.Points {
+		sheet.AddRow(t, p.Value, count(p.Delayed), share(p.DelayedShare), span(p.MeanDelay), count(p.Stops),
+			decimal(100*p.StopsMonthly), p.StopsRange.times(100).text(decimal), count(p.MostWaiting))
 	}
-	rate := find("rate")
-	plots := []*plot.Plot{
-		s.sweep(find("working_set"), delayedMails, "by working set"),
-		s.sweep(find("max_mslack"), delayedMails, "by max_mslack"),
-		s.sweep(rate, delayedMails, "by rate"),
-		s.sweep(rate, meanDelay(rate), "by rate"),
-		s.sweep(find("stop"), falseStops, "by stop threshold"),
+	shown := sheet.Section{ID: "sweep-" + w.Parameter, Title: "With another " + w.Parameter, Table: t,
+		Note: "the others stay as used"}
+	switch w.Parameter {
+	case "rate":
+		shown.Plots = []*plot.Plot{s.swept(w, delayedMails), s.swept(w, meanDelay(w))}
+	case "stop":
+		shown.Plots = []*plot.Plot{s.swept(w, falseStops)}
+	default:
+		shown.Plots = []*plot.Plot{s.swept(w, delayedMails)}
 	}
-	for _, w := range s.Sweeps {
-		if !slices.Contains([]string{"working_set", "max_mslack", "rate", "stop"}, w.Parameter) {
-			plots = append(plots, s.sweep(w, delayedMails, "by "+w.Parameter))
-		}
-	}
-	return append(append(plots, s.delays()), s.queue()...)
+	return shown
 }
 
 // meanDelay has the unit that keeps its numbers short.
@@ -113,19 +96,17 @@ func meanDelay(w Sweep) measure {
 		name, size = "minutes", 60
 	}
 	return measure{"delay", "Mean delay of those who wait", "mean delay (" + name + ")",
-		func(f Figures) float64 { return f.MeanDelay / size }, func(v float64) string { return span(v * size) },
-		delayHead, delayRow}
+		func(f Figures) float64 { return f.MeanDelay / size }, func(v float64) string { return span(v * size) }}
 }
 
-func (s *Study) sweep(w Sweep, m measure, by string) *plot.Plot {
+func (s *Study) swept(w Sweep, m measure) *plot.Plot {
 	k, known := knobs[w.Parameter]
 	if !known {
 		k = knob{title: w.Parameter, of: func(ParamsInfo) float64 { return math.NaN() }}
 	}
 	p := &plot.Plot{
-		ID: m.id + "-" + w.Parameter, Title: m.title + ", " + by,
+		ID: m.id + "-" + w.Parameter, Title: m.title + ", by " + w.Parameter,
 		X: plot.Axis{Title: k.title, Log: k.log, Whole: !k.log}, Y: plot.Axis{Title: m.unit},
-		Data: plot.Table{Head: append([]string{w.Parameter}, m.head...)},
 	}
 	var line plot.Series
 	for _, at := range slices.SortedFunc(slices.Values(w.Points),
@@ -133,7 +114,6 @@ func (s *Study) sweep(w Sweep, m measure, by string) *plot.Plot {
 		v := m.of(at.Figures)
 		line.Points = append(line.Points,
 			plot.Point{X: at.X, Y: v, Name: at.Value, Text: w.Parameter + " " + at.Value + ": " + m.text(v)})
-		p.Data.Rows = append(p.Data.Rows, append([]string{at.Value}, m.row(at.Figures)...))
 	}
 	line.Area = true
 	p.Series = []plot.Series{line}
@@ -193,9 +173,8 @@ func saysSweep(p *plot.Plot, m measure) string {
 func (s *Study) delays() *plot.Plot {
 	p := &plot.Plot{
 		ID: "delays", Title: "How long they wait",
-		X:    plot.Axis{Title: "delay, on a logarithmic scale (s, m, h or d)", Log: true},
-		Y:    plot.Axis{Title: "recipients who waited no longer (%)"},
-		Data: plot.Table{Head: []string{"share of those who waited", "waited up to"}},
+		X: plot.Axis{Title: "delay, on a logarithmic scale (s, m, h or d)", Log: true},
+		Y: plot.Axis{Title: "recipients who waited no longer (%)"},
 	}
 	line := plot.Series{Steps: true, Rises: true, Area: true}
 	last := 0.0
@@ -205,14 +184,6 @@ func (s *Study) delays() *plot.Plot {
 			line.Points = append(line.Points,
 				plot.Point{X: at, Y: 100 * d.Share, Text: share(d.Share) + " within " + span(at)})
 			last = max(last, at)
-		}
-	}
-	for _, part := range []float64{0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 1} {
-		for _, d := range s.Delays {
-			if d.Share >= part {
-				p.Data.Rows = append(p.Data.Rows, []string{share(part), span(max(d.Seconds, 1))})
-				break
-			}
 		}
 	}
 	p.Series = []plot.Series{line}
@@ -294,7 +265,6 @@ func (s *Study) queue() []*plot.Plot {
 	day := func(id, title, unit string, of [dayParts]float64, says string) *plot.Plot {
 		p := &plot.Plot{
 			ID: id, Title: title, X: plot.Axis{Title: "time of day (hours)", Hi: dayParts}, Y: plot.Axis{Title: unit},
-			Data: plot.Table{Head: []string{"from", unit}},
 		}
 		if s.Log.Relative {
 			p.X.Title = "time of day (hours, from the log's start)"
@@ -309,7 +279,6 @@ func (s *Study) queue() []*plot.Plot {
 			}
 			bars.Points = append(bars.Points,
 				plot.Point{X: float64(i) + 0.5, Y: v, Text: halfHour(i) + ": " + decimal(v)})
-			p.Data.Rows = append(p.Data.Rows, []string{halfHour(i), decimal(v)})
 			if v > of[top] {
 				top = i
 			}
@@ -349,8 +318,6 @@ func (r *ReachStudy) perUser() *plot.Plot {
 		ID: "reach", Title: "Different recipients per user",
 		X: plot.Axis{Title: "users, the one with the most first (rank)", Whole: true},
 		Y: plot.Axis{Title: "different recipients", Whole: true},
-		Data: plot.Table{Head: []string{"user", "sent", "different people", "new in an hour", "in a day", "flags",
-			"held"}},
 	}
 	calm, flagged := plot.Series{Name: "never flagged", Bars: true}, plot.Series{Name: "flagged", Bars: true}
 	users := slices.SortedStableFunc(slices.Values(r.Users),
@@ -362,9 +329,6 @@ func (r *ReachStudy) perUser() *plot.Plot {
 		} else {
 			calm.Points = append(calm.Points, q)
 		}
-		p.Data.Rows = append(p.Data.Rows,
-			[]string{u.User, count(u.Mails), whole(u.Recipients), whole(u.MostHour), whole(u.MostDay), count(u.Flags),
-				count(u.Held)})
 	}
 	p.Series = []plot.Series{calm, flagged}
 	if len(users) > 0 {
@@ -396,15 +360,12 @@ func (r *ReachStudy) growth() *plot.Plot {
 		X: plot.Axis{Title: "days from the start of the log"}, Y: plot.Axis{Title: "different recipients", Whole: true},
 	}
 	curves := r.Growth[:min(len(r.Growth), mostCurves)]
-	last, rises := 0.0, ""
+	rises := ""
 	for i, c := range curves {
 		line := plot.Series{Name: short(c.User)}
 		for j := range min(len(c.Day), len(c.Sum)) {
 			text := fmt.Sprintf("%s, day %s: %s", short(c.User), decimal(c.Day[j]), whole(c.Sum[j]))
 			line.Points = append(line.Points, plot.Point{X: c.Day[j], Y: c.Sum[j], Text: text})
-			if plot.Finite(c.Day[j]) {
-				last = max(last, c.Day[j])
-			}
 		}
 		p.Series = append(p.Series, line)
 		if n := len(c.Sum); n > 0 && i < 2 {
@@ -412,29 +373,80 @@ func (r *ReachStudy) growth() *plot.Plot {
 		}
 	}
 	p.Says = "The curve of a person flattens, that of a stolen account suddenly rises." + rises
-	if p.Draw(); p.Empty() {
-		return p
-	}
-	const parts = 4
-	p.Data.Head = []string{"user"}
-	for i := range parts + 1 {
-		p.Data.Head = append(p.Data.Head, "day "+decimal(math.Round(last*float64(i)/parts*10)/10))
-	}
-	for _, c := range curves {
-		row := []string{c.User}
-		for i := range parts + 1 {
-			row = append(row, whole(c.until(last*float64(i)/parts)))
-		}
-		p.Data.Rows = append(p.Data.Rows, row)
-	}
-	return p
+	return p.Draw()
 }
 
-func (c ReachCurve) until(day float64) (sum float64) {
-	for i := range min(len(c.Day), len(c.Sum)) {
-		if c.Day[i] <= day*(1+1e-9) && plot.Finite(c.Sum[i]) {
-			sum = c.Sum[i]
+// figures draws what passes, and when it ends, by how fast a virus sends.
+func (r VirusReport) figures() []*plot.Plot {
+	draw := func(id, title, unit string, whole bool, of func(VirusPoint) (float64, string)) *plot.Plot {
+		p := &plot.Plot{
+			ID: id, Title: title, X: plot.Axis{Title: "messages a minute, on a logarithmic scale", Log: true},
+			Y: plot.Axis{Title: unit, Whole: whole},
 		}
+		best, worst := plot.Series{Name: "begun at the best moment"}, plot.Series{Name: "begun at the worst moment"}
+		for _, v := range r.Viruses {
+			b, bestText := of(v.Best)
+			x, worstText := of(v.Worst)
+			best.Points = append(best.Points,
+				plot.Point{X: v.Rate, Y: b, Text: decimal(v.Rate) + " a minute, at best: " + bestText})
+			worst.Points = append(worst.Points,
+				plot.Point{X: v.Rate, Y: x, Text: decimal(v.Rate) + " a minute, at worst: " + worstText})
+		}
+		for _, points := range [][]plot.Point{best.Points, worst.Points} {
+			slices.SortFunc(points, func(a, b plot.Point) int { return cmp.Compare(a.X, b.X) })
+		}
+		p.Series = []plot.Series{best, worst}
+		return p.Draw()
 	}
-	return sum
+	passed := draw("passed", "How many it reaches", "recipients passed", true,
+		func(v VirusPoint) (float64, string) { return float64(v.Passed), count(v.Passed) })
+	stopped := draw("stopped", "When it is stopped", "minutes until it is stopped", false,
+		func(v VirusPoint) (float64, string) {
+			if v.StoppedAfter < 0 {
+				return math.NaN(), "never"
+			}
+			return v.StoppedAfter / 60, span(v.StoppedAfter)
+		})
+	passed.Says = "How many recipients a virus reaches until it is stopped, by how many messages it sends in a minute."
+	stopped.Says = "How long it takes until it is stopped. Where it never is, there is no point."
+	return []*plot.Plot{passed, stopped}
+}
+
+// course draws the seconds of the play: who was served, with weir and without, and what was asked for.
+func (s *FloodStudy) course() []*plot.Plot {
+	draw := func(id, title, unit, says string, names []string, of func(FloodPoint) []float64) *plot.Plot {
+		p := &plot.Plot{
+			ID: id, Title: title, Says: says, X: plot.Axis{Title: "seconds from the start"}, Y: plot.Axis{Title: unit},
+		}
+		lines := make([]plot.Series, len(names))
+		for _, at := range s.Points {
+			for i, v := range of(at) {
+				lines[i].Points = append(lines[i].Points, plot.Point{X: float64(at.Second), Y: v,
+					Text: fmt.Sprintf("%s, second %d: %s", names[i], at.Second, decimal(v))})
+			}
+		}
+		for i := range lines {
+			lines[i].Name = names[i]
+		}
+		p.Series = lines
+		return p.Draw()
+	}
+	served := func(by map[string]int) (people float64) {
+		return float64(by[CrowdDesktop] + by[CrowdPhone] + by[CrowdWithout])
+	}
+	return []*plot.Plot{
+		draw("served", "People who are served", "people served in a second",
+			"People served in each second, with weir and with nothing but a queue.", []string{"with weir", "without"},
+			func(p FloodPoint) []float64 { return []float64{served(p.Served), served(p.Without)} }),
+		draw("price", "What a stamp takes", "seconds for a stamp",
+			"How long a stamp takes on a phone and on another computer; nothing is asked where it is 0.",
+			[]string{"on a phone", "on a desktop"},
+			func(p FloodPoint) []float64 { return []float64{p.Phone, p.Desktop} }),
+		draw("load", "Load", "load (1: as much as it can do)",
+			"How much is asked of the service, for all that it can do.",
+			[]string{"load"}, func(p FloodPoint) []float64 { return []float64{p.Load} }),
+		draw("waiting", "Who waits", "requests waiting",
+			"Who waits after paying, in the pool, and in the waiting room.", []string{"paid", "pool", "waiting room"},
+			func(p FloodPoint) []float64 { return []float64{float64(p.Stamped), float64(p.Pool), float64(p.InLine)} }),
+	}
 }
