@@ -164,9 +164,12 @@ func counted(n int, what string) string {
 
 func shareText(v float64) string { return weir.Share(v).Rounded().String() }
 
-// spanText writes seconds as 1m30s, and those under ten with a digit more.
+// spanText writes seconds as 1m30s, those under ten with a digit more, and those under one in milliseconds.
 func spanText(s float64) string {
-	if s < 10 {
+	switch {
+	case s < 1:
+		return weir.Duration(math.Round(s*1000) * float64(time.Millisecond)).String()
+	case s < 10:
 		return weir.Duration(math.Round(s*10) * float64(100*time.Millisecond)).String()
 	}
 	return weir.Duration(math.Round(s) * float64(time.Second)).String()
