@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"golang.org/x/term"
 
 	"weir"
-	"weir/internal/tabular"
 	"weir/lab/flood"
 	"weir/throttle/stamp"
 )
@@ -90,33 +88,11 @@ func (c *benchFloodCommand) Run(t *terminal) error {
 	if err != nil && len(report.Floods)+len(report.Scenes) == 0 {
 		return errors.New("it was stopped before anything was finished")
 	}
-	if shown := c.show(t, &report); shown != nil {
+	if shown := c.finish(t, report.Sheet(), c.JSON, &report); shown != nil {
 		return shown
 	}
 	if err != nil {
 		return errors.New("it was stopped before the end; what is shown is what was finished")
-	}
-	return nil
-}
-
-func (c *benchFloodCommand) show(t *terminal, r *flood.Report) error {
-	if c.JSON {
-		if err := t.json(r); err != nil {
-			return err
-		}
-	} else {
-		for _, line := range r.Lines(widthOf(t.out), tabular.Ink(t.colour)) {
-			fmt.Fprintln(t.out, line)
-		}
-	}
-	if c.Report != "" {
-		var page bytes.Buffer
-		if err := errors.Join(r.Page(&page), replaceFile(c.Report, page.Bytes())); err != nil {
-			return err
-		}
-		if !c.JSON {
-			fmt.Fprintf(t.out, "\nThe report is in %s.\n", printable(c.Report))
-		}
 	}
 	return nil
 }

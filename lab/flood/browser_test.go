@@ -15,7 +15,7 @@ import (
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	var page bytes.Buffer
-	if err := aReport().Page(&page); err != nil {
+	if err := aReport().Sheet().Page(&page); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -6,40 +6,31 @@ import (
 	"strconv"
 
 	"weir/internal/tabular"
+	"weir/lab/sheet"
 )
 
-// Lines shows the report to people, in no more than width where possible; 0 is no bound.
-func (r *Report) Lines(width int, ink tabular.Ink) []string {
+// Sheet shows the report.
+func (r *Report) Sheet() *sheet.Sheet {
 	s := &r.Settings
-	var lines []string
+	page := &sheet.Sheet{Command: "bench flood", Title: "Who is served under a flood"}
 	if len(r.Floods) > 0 {
-		lines = append(lines,
-			fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people,",
-				number(s.Capacity), s.Concurrent, duration(s.WorkMS), number(s.People)),
-			fmt.Sprintf("%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Without),
-				number(s.Flood), number(s.Flood/s.Capacity)), "")
-	}
-	wide := noteWidth
-	if width > 0 {
-		wide = min(wide, width)
+		page.About = []string{fmt.Sprintf("A service of %s requests/s (%d at a time, %s each). Asked for: %s/s by people, "+
+			"%s/s by people without JavaScript, %s/s by a flood (%s × the capacity).", number(s.Capacity), s.Concurrent,
+			duration(s.WorkMS), number(s.People), number(s.Without), number(s.Flood), number(s.Flood/s.Capacity))}
+		page.Verdict = r.said()
 	}
 	for i := range r.Floods {
 		f := &r.Floods[i]
-		lines = append(lines, ink.Paint(tabular.Head, r.heading(f)))
-		lines = append(lines, r.table(f).Lines(width, ink)...)
-		lines = append(lines, "")
+		page.Sections = append(page.Sections, sheet.Section{ID: "flood-" + string(f.Kind), Title: r.heading(f),
+			Table: r.table(f), Plots: f.plots(s.Capacity)})
 	}
 	for i := range r.Scenes {
 		p := &r.Scenes[i]
-		lines = append(lines, ink.Paint(tabular.Head, p.heading()))
-		lines = append(lines, tabular.Wrap(p.about(), wide)...)
-		lines = append(lines, p.table(s.Seconds).Lines(width, ink)...)
-		lines = append(lines, "")
+		page.Sections = append(page.Sections, sheet.Section{ID: string(p.Scene), Title: p.heading(),
+			Text: []string{p.about()}, Table: p.table(s.Seconds)})
 	}
-	for _, note := range r.notes() {
-		lines = append(lines, tabular.Wrap(note, wide)...)
-	}
-	return lines
+	page.Sections = append(page.Sections, sheet.Section{ID: "run", Title: "How it was run", Text: r.notes()})
+	return page
 }
 
 func (r *Report) heading(f *Flood) string {
@@ -49,16 +40,16 @@ func (r *Report) heading(f *Flood) string {
 
 func (r *Report) table(f *Flood) *tabular.Table {
 	t := &tabular.Table{Columns: []tabular.Column{
-		{Head: "IN FRONT"},
-		{Head: "PEOPLE", Right: true},
-		{Head: "P50", Right: true, Rank: 3},
-		{Head: "P95", Right: true, Rank: 2},
-		{Head: "NO JAVASCRIPT", Right: true},
-		{Head: "P50", Right: true, Rank: 3},
-		{Head: "P95", Right: true, Rank: 2},
-		{Head: "FLOOD SERVED", Right: true, Rank: 1},
-		{Head: "CAPACITY USED", Right: true, Rank: 4},
-		{Head: "TARGET"},
+		{Head: "in front"},
+		{Head: "people", Right: true},
+		{Head: "p50", Right: true, Rank: 3},
+		{Head: "p95", Right: true, Rank: 2},
+		{Head: "no JavaScript", Right: true},
+		{Head: "p50", Right: true, Rank: 3},
+		{Head: "p95", Right: true, Rank: 2},
+		{Head: "flood served", Right: true, Rank: 1},
+		{Head: "capacity used", Right: true, Rank: 4},
+		{Head: "target"},
 	}}
 	for i := range f.Rounds {
 		one := &f.Rounds[i]
@@ -159,14 +150,12 @@ func (r *Report) notes() []string {
 	for _, l := range r.LeftOut {
 		all = append(all, fmt.Sprintf("%s is left out: %s.", l.Front, l.Why))
 	}
-	return append(all, "All of it ran on one machine: "+r.Machine+".")
+	return append(all, fmt.Sprintf("All of it ran on one machine: %s. In each round %s s were counted after %s s of "+
+		"warm-up.", r.Machine, number(s.Seconds), number(s.WarmUp)))
 }
 
 // disturbed is the share of the machine that others may have before it is said.
 const disturbed = 0.1
-
-// noteWidth is how wide notes are.
-const noteWidth = 100
 
 // percent writes a share. Only all is written as all, and only nothing as nothing.
 func percent(share float64) string {
@@ -256,35 +245,35 @@ func (p *Played) about() string {
 // table shows the figures of so many seconds.
 func (p *Played) table(seconds float64) *tabular.Table {
 	t := &tabular.Table{Columns: []tabular.Column{
-		{Head: "IN FRONT"},
-		{Head: "SERVED", Right: true},
-		{Head: "P50", Right: true, Rank: 2},
-		{Head: "P95", Right: true, Rank: 3},
-		{Head: "ATTACK SERVED", Right: true, Rank: 1},
-		{Head: "TARGET"},
+		{Head: "in front"},
+		{Head: "served", Right: true},
+		{Head: "p50", Right: true, Rank: 2},
+		{Head: "p95", Right: true, Rank: 3},
+		{Head: "attack served", Right: true, Rank: 1},
+		{Head: "target"},
 	}}
 	if p.Scene == Payer {
 		t.Columns = []tabular.Column{
-			{Head: "IN FRONT"},
-			{Head: "BESIDE"},
-			{Head: "PAGES SERVED", Right: true, Rank: 2},
-			{Head: "MEDIAN", Right: true},
-			{Head: "TIMES", Right: true},
-			{Head: "PAYER SERVED", Right: true, Rank: 1},
-			{Head: "TARGET"},
+			{Head: "in front"},
+			{Head: "beside"},
+			{Head: "pages served", Right: true, Rank: 2},
+			{Head: "median", Right: true},
+			{Head: "times", Right: true},
+			{Head: "payer served", Right: true, Rank: 1},
+			{Head: "target"},
 		}
 	}
 	several := p.Scene.parts()[0].places > 0
 	if several {
 		t.Columns = []tabular.Column{
-			{Head: "IN FRONT"},
-			{Head: "BESIDE"},
-			{Head: "SERVED", Right: true},
-			{Head: "P50", Right: true, Rank: 3},
-			{Head: "P95", Right: true},
-			{Head: "EQUAL TURNS", Right: true, Rank: 1},
-			{Head: "ATTACK SERVED", Right: true, Rank: 2},
-			{Head: "TARGET"},
+			{Head: "in front"},
+			{Head: "beside"},
+			{Head: "served", Right: true},
+			{Head: "p50", Right: true, Rank: 3},
+			{Head: "p95", Right: true},
+			{Head: "equal turns", Right: true, Rank: 1},
+			{Head: "attack served", Right: true, Rank: 2},
+			{Head: "target"},
 		}
 	}
 	for i := range p.Rounds {

@@ -205,7 +205,7 @@ func (r ReachReport) Sheet(users int) *sheet.Sheet {
 		Readings: []string{nothingModelled,
 			"A user is flagged for writing to too many new people within an hour, a day or a week. Every flag is counted as " +
 				"a false alarm: if an account of the log was misused, it is among those with flags.",
-			ReachReading, IntervalReading, "A month has 30 days."},
+			ReachReading, "A month has 30 days."},
 	}
 	who := sheet.Section{ID: "people", Title: "Who writes to the most people", Plots: r.figures()}
 	if users = min(users, len(r.Users)); users > 0 {
@@ -225,7 +225,7 @@ func (r ReachReport) Sheet(users int) *sheet.Sheet {
 	}
 	if len(r.Thresholds) > 0 {
 		page.Sections = append(page.Sections, sheet.Section{ID: "thresholds", Title: "With another threshold",
-			Text: []string{InSample}, Table: r.thresholds()})
+			Text: []string{InSample, IntervalReading}, Table: r.thresholds()})
 	}
 	return page
 }
@@ -346,6 +346,7 @@ func (r VirusReport) Sheet() *sheet.Sheet {
 func documentTable(rows []VirusRow) *tabular.Table {
 	t := sheet.Grid([]string{"messages a minute", "virus", "passed", "reference", "weir", "stopped after", "reference",
 		"weir", ""})
+	t.Columns[0].Right, t.Columns[1].Right, t.Columns[8].Right = true, false, false
 	for _, r := range rows {
 		mark := tabular.Tinted(tabular.Good, "as it should be")
 		if !r.Kept {
