@@ -28,7 +28,8 @@ func sample() *Study {
 			Left: int(share*90_000) - 13*stops,
 		}
 	}
-	used := outbreak.Params{Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15, Stop: 20}
+	used := outbreak.Params{Every: time.Minute, MultiEvery: time.Minute, WorkingSet: 5, MaxSlack: 1, MaxMSlack: 15,
+		Stop: 20}
 	params := paramsInfo(used)
 	s := &Study{
 		Figures: figures(0.0169, 277, 36),

@@ -41,8 +41,8 @@ func (s *Study) Sheet(users int) *sheet.Sheet {
 	if users = min(users, len(s.Worst)); users > 0 {
 		t := sheet.Grid([]string{"user", "messages", "delayed", "stops", "mean delay", "longest", "most waiting"})
 		for _, u := range s.Worst[:users] {
-			sheet.AddRow(t, u.User, count(u.Mails), count(u.Delayed), count(u.Stops), span(u.MeanDelay), span(u.MaxDelay),
-				count(u.Most))
+			sheet.AddRow(t, u.User, count(u.Mails), count(u.Delayed), count(u.Stops), span(u.MeanDelay),
+				span(u.MaxDelay), count(u.Most))
 		}
 		page.Sections = append(page.Sections, sheet.Section{ID: "users", Title: "Who would notice most", Table: t})
 	}
