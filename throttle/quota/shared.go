@@ -131,7 +131,7 @@ func (a *account) tell(r *rule, st *state, t *terms, now int64) {
 		s.dirty = true
 		r.shared.dirty[s.number/64].Or(1 << (s.number % 64))
 	}
-	r.shared.wake(now == never || a.has(contended) && st.racing() || r.near(st, t, now))
+	r.shared.wake(s.latest-s.behind, now == never || a.has(contended) && st.racing() || r.near(st, t, now))
 }
 
 // near reports whether so little is left that others may use it up before they are told.
@@ -142,8 +142,8 @@ func (r *rule) near(st *state, t *terms, now int64) bool {
 	return t.limit-st.used-st.others <= t.near
 }
 
-// wake has Advance called, at once or soon.
-func (s *Shared) wake(urgent bool) {
+// wake has Advance called, at once or soon: also where the clock was set back since the last time.
+func (s *Shared) wake(now int64, urgent bool) {
 	flag, after := &s.pending, TellEvery
 	if urgent {
 		flag, after = &s.urgent, tellApart
@@ -152,7 +152,7 @@ func (s *Shared) wake(urgent bool) {
 		return
 	}
 	if alarm := s.alarm.Load(); alarm != nil {
-		(*alarm)(time.Unix(0, s.last.Load()+int64(after)))
+		(*alarm)(time.Unix(0, min(s.last.Load(), now)+int64(after)))
 	}
 }
 
@@ -201,7 +201,7 @@ func (s *Shared) tellEarlier(m *writer, now time.Time) {
 func (s *Shared) ask(now int64) {
 	s.want.Store(max(now, s.want.Load()+1))
 	s.wants.Store(true)
-	s.wake(true)
+	s.wake(now, true)
 }
 
 // retell tells the others everything that counts, as one of them has begun to count something else.
@@ -289,7 +289,7 @@ func (s *Shared) Hear(name string, boot uint64, msg []byte, now time.Time) error
 	if anew {
 		s.anew = append(s.anew, from)
 		s.owes.Store(true)
-		s.wake(true)
+		s.wake(nanos(now), true)
 	}
 	if head.want > from.want {
 		from.want = head.want

@@ -126,8 +126,7 @@ type shard struct {
 	due     queue.Ranked[line]
 	table   *table
 	waiting atomic.Int64
-
-	_ [8]byte // to the end of a cache line
+	behind  int64 // how much earlier than latest it was when the last event read the clock
 }
 
 // maxLate is how late after reading the clock an event may be judged. A later one has a clock that was set back.
@@ -137,9 +136,10 @@ const maxLate = int64(time.Minute)
 // their time: no period begins again, and nothing is charged to the past. The shard is locked.
 func (s *shard) clock(now int64) int64 {
 	if behind := s.latest - now; behind > 0 && behind <= maxLate {
+		s.behind = behind
 		return s.latest
 	}
-	s.latest = now
+	s.latest, s.behind = now, 0
 	return now
 }
 
