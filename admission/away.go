@@ -22,8 +22,7 @@ type absence struct {
 	in   bool
 }
 
-// Worth makes a full table forget the client that was turned away longest ago. Times come from tick and never run
-// backwards.
+// Worth makes a full table forget the client that was turned away longest ago. Times are those of tick.
 func (a *absence) Worth(second int64) uint64 {
 	if ago := uint32(second) - a.last; ago <= awayFor {
 		return uint64(awayFor - ago + 1)

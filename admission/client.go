@@ -51,8 +51,7 @@ func (c client) hash(seed maphash.Seed) uint64 {
 	return maphash.Bytes(seed, key[:])
 }
 
-// client returns who an event is from. An account counts only if the upstream has accepted it, as anybody can write any
-// name.
+// client returns who an event is from. An account counts only if the upstream has accepted it: names can be made up.
 func (l *Lanes) client(ev *weir.Event) client {
 	who := clientOf(ev.Source)
 	if ev.Account != "" && l.accepted.has(who, ev.Account, nanos(ev.Time)) {

@@ -179,8 +179,7 @@ func (l *Lanes) inLane(in lane) int {
 // waiting is how many requests wait in both lanes.
 func (l *Lanes) waiting() int { return l.inLane(pool) + l.inLane(stamped) }
 
-// tick counts everything up to a time, and returns the time as a number that never runs backwards. Pass in the time of
-// the call, not that of an event, which may be older.
+// tick counts everything up to the time of a call, and returns that time as a number that never runs backwards.
 func (l *Lanes) tick(now time.Time) int64 {
 	at := nanos(l.began) + int64(now.Sub(l.began))
 	if at <= l.at {
@@ -327,8 +326,7 @@ func (l *Lanes) poolMay(at int64) bool {
 // poolOpen reports whether a request of the pool that comes now gets a place at once.
 func (l *Lanes) poolOpen(at int64) bool { return l.inLane(pool) == 0 && l.poolMay(at) }
 
-// decide says what happens to a request. Nobody waits while a place is free, so a request that finds one need not look
-// at who waits.
+// decide says what happens to a request. Nobody waits while a place is free, so whoever finds one takes it.
 func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	if r.round.lane() == stamped && l.free() > 0 || r.round.lane() == pool && l.poolOpen(at) {
 		return
@@ -365,8 +363,7 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	return float64(before+1) * l.service.orGuess() / places
 }
 
-// poolPlaces estimates how many places the pool has: its share while somebody who paid waits, otherwise what those who
-// paid do not use.
+// poolPlaces estimates how many places the pool has: its share while somebody who paid waits, otherwise the rest.
 func (l *Lanes) poolPlaces(at int64) float64 {
 	all := float64(l.means())
 	if l.inLane(stamped) > 0 {

@@ -111,8 +111,7 @@ func (r *learner) learn(began, at int64, inUse int) {
 	next := r.limit*max(0.5, min(r.base*tolerance/r.mean, 1)) + math.Sqrt(r.limit)
 	r.limit = max(r.least, min(r.limit+(next-r.limit)*smooth, r.most))
 	if at >= r.fresh && !r.begin(at) {
-		// There is too little to halve for a probe. If requests take longer for so long, they probably do so by
-		// themselves.
+		// The limit is too low for a probe. What takes longer for so long probably does so by itself.
 		r.base += (r.mean - r.base) / 10
 		r.fresh = at + forget
 	}

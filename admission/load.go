@@ -71,8 +71,7 @@ func (w *window) sum(at int64) (level [lanes]float64, away float64, waited int64
 	return level, away / span * float64(time.Second), waited
 }
 
-// A pulse is a moving mean of how long requests take. The first few requests count equally, later ones count more than
-// those before them.
+// A pulse is a moving mean of how long requests take. After the first few, later ones count more than earlier ones.
 type pulse struct {
 	mean float64
 	n    int
