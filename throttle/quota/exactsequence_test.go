@@ -178,7 +178,6 @@ func playSequence(t *testing.T, seed uint64) {
 		grant: map[string][]time.Time{}, unanswered: map[string]int64{}}
 	s.seed(seed)
 	s.saved = s.pot.Save()
-	time.Sleep(time.Second)       // a node is ready when it has heard the others
 	busy := 1 + int(p.Limit.N/25) // so that some limits are used up, and others are not
 	done := make(chan struct{})
 	var all sync.WaitGroup
