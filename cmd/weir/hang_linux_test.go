@@ -96,6 +96,14 @@ func manage(t *testing.T, folder, text string, log io.Writer) *managed {
 	if err := os.WriteFile(filepath.Join(folder, "weir.yaml"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	m := launch(t, folder, log)
+	m.await(t, "READY=1")
+	return m
+}
+
+// launch starts a weir in a folder that has its configuration.
+func launch(t *testing.T, folder string, log io.Writer) *managed {
+	t.Helper()
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(folder, "notify")})
 	if err != nil {
 		t.Fatal(err)
@@ -110,7 +118,6 @@ func manage(t *testing.T, folder, text string, log io.Writer) *managed {
 	}
 	t.Cleanup(func() { m.Process.Kill() })
 	go func() { m.ended <- m.Wait() }()
-	m.await(t, "READY=1")
 	return m
 }
 
@@ -133,7 +140,7 @@ func (m *managed) end(t *testing.T) error {
 	select {
 	case err := <-m.ended:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("it does not end")
 		return nil
 	}
@@ -207,6 +214,20 @@ func TestReloadThatHangs(t *testing.T) {
 		m.send(t, syscall.SIGTERM)
 		if err := m.end(t); err != nil {
 			t.Errorf("%v: %s", err, m.said)
+		}
+	})
+	t.Run("a share without its server, at the start", func(t *testing.T) {
+		t.Parallel()
+		share, asked := hungShare(t)
+		folder := shortFolder(t)
+		if err := os.Symlink(filepath.Join(share, "weir.yaml"), filepath.Join(folder, "weir.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		m := launch(t, folder, io.Discard)
+		asked()
+		m.send(t, syscall.SIGTERM)
+		if err := m.end(t); err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("a certificate there", func(t *testing.T) {

@@ -18,6 +18,7 @@ type borrower struct {
 	lender   *Lender
 	run, key string        // by which the engine knows it
 	calling  bool          // a call is under way
+	over     chan struct{} // closed when it is over; nil if nobody waits for that
 	asking   *atomic.Int64 // where the call is counted; nil if it is not
 	back     bool          // what is not needed goes back with the next one
 	forget   bool          // an operator has reset the account
@@ -96,6 +97,10 @@ func (p *borrower) begin(now int64) bool {
 func (p *borrower) end() {
 	p.calling = false
 	p.account.pins--
+	if p.over != nil {
+		close(p.over)
+		p.over = nil
+	}
 	if p.asking != nil {
 		p.asking.Add(-1)
 		p.asking = nil
@@ -378,7 +383,8 @@ const tellTime = int64(4 * time.Millisecond)
 func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, sent, now int64) (soon bool) {
 	if err != nil {
 		p.lender.asked.Store(p)
-		return false // what it says that it has spent it may spend
+		p.back = true // the engine may have granted it, or not have heard what goes back
+		return false  // what it says that it has spent it may spend
 	}
 	a := p.account
 	closed := !reply.Granted && reply.Failed < 0
@@ -487,7 +493,7 @@ func (p *borrower) expire(rs *rules, now int64) {
 
 // keep has the borrower looked after where something of it may have to go back, or to be renewed.
 func (p *borrower) keep(rs *rules, now int64) {
-	if p.forget {
+	if p.forget || p.back {
 		p.see(now, tellLater)
 	}
 	for _, r := range rs.list {

@@ -112,6 +112,64 @@ func TestExactOnLossWhileAnEngineWaits(t *testing.T) {
 	}
 }
 
+// What a node has ahead comes back, also where calls get no answer, or are under way when it ends.
+func TestExactComesBack(t *testing.T) {
+	silent := func(f *lendingFarm) {
+		f.fail.Store(100)
+		time.AfterFunc(300*time.Millisecond, func() { f.fail.Store(0) })
+	}
+	slow := func(f *lendingFarm) {
+		f.lag.Store(int64(200 * time.Millisecond))
+		time.AfterFunc(time.Second, func() { f.lag.Store(int64(time.Millisecond)) })
+	}
+	const limit = 1000
+	o := exactly(Policy{Limit: Count(limit), Period: weir.Period{Calendar: weir.Year}})
+	for name, c := range map[string]struct {
+		meanwhile func(f *lendingFarm)
+		ends      bool
+	}{
+		"calls get no answer":                    {silent, false},
+		"calls get no answer, and the node ends": {silent, true},
+		"a call is under way when the node ends": {slow, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newLendingFarm(t, 2, o)
+				defer f.close()
+				for round := range uint64(20) {
+					f.seed(round)
+					account := fmt.Sprint("alice", round)
+					other, one := f.all()[0], f.all()[1]
+					granted := 0
+					for range 300 {
+						if one.Allow(time.Now(), account) {
+							granted++
+						}
+						time.Sleep(time.Duration(f.random(int(2 * time.Millisecond))))
+					}
+					c.meanwhile(f)
+					for range 5 {
+						if one.Allow(time.Now(), account) {
+							granted++
+						}
+					}
+					if c.ends {
+						f.end(one, false)
+						f.start(one.name, o, one.disk)
+					}
+					time.Sleep(2 * time.Second)
+					for other.Allow(time.Now(), account) {
+						granted++
+					}
+					if granted != limit {
+						t.Errorf("round %d: %d of %d", round, granted, limit)
+					}
+				}
+			})
+		})
+	}
+}
+
 // No more nodes are waited for than a farm has: those that are away longest make room, and are no longer on the disk.
 func TestRollIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

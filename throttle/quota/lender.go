@@ -150,9 +150,18 @@ func (l *Lender) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
-	l.mu.Lock()
-	all := append([]*borrower(nil), l.due.Items()...)
-	l.mu.Unlock()
+	var all []*borrower
+	l.visit(func(rs *rules, a *account) {
+		p := a.borrower(rs)
+		if p == nil || p.lender != l {
+			return
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if p.calling || p.position > 0 {
+			all = append(all, p)
+		}
+	})
 	var returning sync.WaitGroup
 	turns := make(chan struct{}, 64)
 	for _, p := range all {
@@ -174,10 +183,13 @@ func (l *Lender) Close() {
 	}
 }
 
-// How long it takes, at most: to return what is on loan, and to have on the disk what was spent.
 const (
-	closeTime = 100 * time.Millisecond
+	// closeTime and lowerTime are how long it takes, at most, to return what is on loan, and to have on the disk what
+	// was spent.
+	closeTime = time.Second
 	lowerTime = 5 * time.Second
+	// returnAgain is when a call by which something goes back, and which found no answer, is made again.
+	returnAgain = 10 * time.Millisecond
 )
 
 // discard has the engine forget an account that all upstreams turned away. Otherwise whoever invents accounts could
@@ -227,18 +239,42 @@ func (l *Lender) nextDiscard() (key string) {
 	return key
 }
 
-// giveBack returns what an account has on loan, unless it is being asked for.
+// giveBack returns what an account has on loan, after what it is being asked for. A call that finds no answer is made
+// again, unless the engine is lost.
 func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 	sh := p.account.shard
 	sh.mu.Lock()
-	if p.calling {
+	defer sh.mu.Unlock()
+	for p.back = true; p.back && ctx.Err() == nil; {
+		if p.calling {
+			if p.over == nil {
+				p.over = make(chan struct{})
+			}
+			over := p.over
+			sh.mu.Unlock()
+			select {
+			case <-over:
+			case <-ctx.Done():
+			}
+			sh.mu.Lock()
+			p.back = true // what that call brought
+			continue
+		}
+		p.calling = true
+		p.account.pins++
 		sh.mu.Unlock()
-		return
+		l.talk(ctx, p, nil)
+		sh.mu.Lock()
+		if !p.back || l.lost.Load() {
+			return
+		}
+		sh.mu.Unlock()
+		select {
+		case <-time.After(returnAgain):
+		case <-ctx.Done():
+		}
+		sh.mu.Lock()
 	}
-	p.calling, p.back = true, true
-	p.account.pins++
-	sh.mu.Unlock()
-	l.talk(ctx, p, nil)
 }
 
 // Alarm registers the function that is called when Advance is due: at once, as the engine is to be asked who it is.
@@ -449,7 +485,10 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := p.forget || p.telling || len(p.riders) > 0
+	call := p.forget || p.telling || len(p.riders) > 0 || p.back && !l.lost.Load()
+	if p.back && !call {
+		again = now + tellLater
+	}
 	for _, r := range rs.list {
 		if r.lender != l || !a.counts(r) {
 			continue
