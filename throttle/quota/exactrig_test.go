@@ -46,7 +46,11 @@ type lendingNode struct {
 	noPot  atomic.Bool // it does not reach the engine
 	dead   chan struct{}
 	shift  atomic.Int64 // of its clock, in nanoseconds
+	start  time.Time
 }
+
+// ready reports whether it serves: a node does when it and the others have heard each other.
+func (n *lendingNode) ready() bool { return time.Since(n.start) >= 50*time.Millisecond }
 
 func (n *lendingNode) now() time.Time { return time.Now().Add(time.Duration(n.shift.Load())) }
 
@@ -72,7 +76,7 @@ func (f *lendingFarm) start(name string, o Options, disk *memDisk) *lendingNode 
 		f.t.Fatal(err)
 	}
 	start := time.Now()
-	n := &lendingNode{Quota: q, farm: f, name: name, disk: disk, dead: make(chan struct{})}
+	n := &lendingNode{Quota: q, farm: f, name: name, disk: disk, dead: make(chan struct{}), start: start}
 	n.up.Store(true)
 	f.mu.Lock()
 	f.boots++

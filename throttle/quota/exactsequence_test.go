@@ -194,7 +194,9 @@ func playSequence(t *testing.T, seed uint64) {
 					account = fmt.Sprint("a", s.random(busy))
 				}
 				if up := s.lendingFarm.all(); len(up) > 0 {
-					s.ask(up[s.random(len(up))], account)
+					if n := up[s.random(len(up))]; n.ready() {
+						s.ask(n, account)
+					}
 				}
 			}
 		})
