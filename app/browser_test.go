@@ -14,6 +14,7 @@ import (
 	"weir/console"
 	"weir/internal/clock"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // browsed starts a weir with the machine's own clock before a site with a page, what it loads, and a form.
@@ -97,6 +98,7 @@ func TestABrowserPays(t *testing.T) {
 // TestABrowserPaysEqs60: a real browser pays with eqs60, in WebAssembly. That is allowed for weir's own page and its
 // worker, and never by a page of the site.
 func TestABrowserPaysEqs60(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s, site := browsed(t, "capacity: {concurrent: 10}, throttles: [stamps]",
 		`algorithm: eqs60, schedule: [{load: 0%, work: 18 bits}], never_ask: {paths: ["/form"]}`)
@@ -124,6 +126,7 @@ func TestABrowserPaysEqs60(t *testing.T) {
 // TestABrowserPaysInGerman: a browser that prefers German gets the page in German, with the name of the site and the
 // operator's line, pays, and is let in.
 func TestABrowserPaysInGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	_, site := browsed(t, `capacity: {concurrent: 10}, throttles: [stamps], `+
 		`pages: {site: "Laden & Söhne", note: "Rufen Sie an."}`,

@@ -141,6 +141,7 @@ const (
 // TestADownload: somebody who follows a link to a file gets the file, and a page that says so. A link that saves (<a
 // download>) saves the file or nothing, never the page that asks.
 func TestADownload(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := newStreet(t, true, asksAlways, map[string]string{
 		"/page/links": `<a id="link" href="/file">file</a> <a id="save" download="saved.csv" href="/file?save">save</a>`})
@@ -174,6 +175,7 @@ func TestADownload(t *testing.T) {
 
 // TestADownloadWithoutScripts: the file comes once, and the page has said what happens.
 func TestADownloadWithoutScripts(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s, site := browsed(t, "capacity: {concurrent: 10, reload: 1s}, throttles: [stamps]",
 		`schedule: [{load: 0%, work: 12 bits}]`)
@@ -198,6 +200,7 @@ func TestADownloadWithoutScripts(t *testing.T) {
 
 // TestAFormInAnyCharset: a form is sent again to the byte, whatever it is written in, by a script or by the button.
 func TestAFormInAnyCharset(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	form := `<form method="post" action="/sent?%F6"><input name="plain" value="a &amp;amp; &quot;b&quot; + %"><input name="na&#228;me" value="&#246;&#8364;&#12450;&#34920;&#1078;&#44032;&#129302;">` +
 		`<input type="hidden" name="_charset_"><textarea name="text">&#246;
@@ -241,6 +244,7 @@ two</textarea><button>Send</button></form>`
 
 // TestAFrameOfAnotherSite: a page that another site shows in a frame can be paid for, and so can what it leads to.
 func TestAFrameOfAnotherSite(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for _, covers := range []int{50, 1} {
 		s := newStreet(t, true,
@@ -283,6 +287,7 @@ func TestAFrameOfAnotherSite(t *testing.T) {
 
 // TestAFrameOfTheSite: a site may show its own pages in frames. What is paid there is paid for both.
 func TestAFrameOfTheSite(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := newStreet(t, true, asksAlways,
 		map[string]string{"/page/frames": `<iframe title="site" src="/framed"></iframe>`})
@@ -297,6 +302,7 @@ func TestAFrameOfTheSite(t *testing.T) {
 // TestAFrameWithoutCookies: without TLS there are no cookies in frames of another site. The page says so, and opens in
 // a tab of its own.
 func TestAFrameWithoutCookies(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := newStreet(t, false, asksAlways, nil)
 	s.page = `<h1>elsewhere</h1><iframe title="site" width="320" height="640" src="` + s.home + `/framed"></iframe>`

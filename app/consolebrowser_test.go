@@ -58,6 +58,7 @@ func (c *clerk) lookUp(text string) {
 // is for: finds who is held back, bans and lifts, resets, stops and resumes, releases one message and deletes another,
 // switches shadow, and sees it all in the audit log. A viewer sees no buttons.
 func TestConsoleInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	p := newEverything(t, clock.System)
 	ctx := t.Context()

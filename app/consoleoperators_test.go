@@ -9,12 +9,14 @@ import (
 	"weir/console/access"
 	"weir/internal/clock"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // TestConsoleOperatorsInBrowser: with scripts turned off, an admin adds an operator, changes the role, makes a token
 // that works and is shown once, and revokes it. The operator changes their own password, which ends the session, and
 // ends a session elsewhere. What needs the role admin is refused to others.
 func TestConsoleOperatorsInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := browser.Open(t)
 	p := newEverything(t, clock.NewFake(noon))

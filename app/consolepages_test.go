@@ -12,6 +12,7 @@ import (
 	"weir/console"
 	"weir/internal/clock"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // operates logs the first operator in to the console of a running weir, and returns its address.
@@ -55,6 +56,7 @@ func shows(b *browser.Page, t *testing.T, url string, words ...string) {
 // TestConsoleMailInBrowser: an operator sees who is stopped and what waits, reads a message, releases one, deletes
 // another, and lets the user send again. One arrives and the other does not. None of it needs a script.
 func TestConsoleMailInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := browser.Open(t)
 	p := newPost(t, "rate: 1/m", "", "")
@@ -103,6 +105,7 @@ func TestConsoleMailInBrowser(t *testing.T) {
 // TestConsoleThrottlesInBrowser: an operator gives an account a limit of its own, which holds at once, removes it, and
 // takes a throttle into shadow and back. The same operator bans a network, finds it, and lifts the ban.
 func TestConsoleThrottlesInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := browser.Open(t)
 	p := newEverything(t, clock.NewFake(noon))

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/internal/testkit/recorder"
 )
 
@@ -105,6 +106,7 @@ func TestTwoSessionsOnTwoPaths(t *testing.T) {
 // TestTwoSessionsInABrowser: the same in a real browser, over HTTP/1.1 and over HTTP/2, where it splits the cookies up
 // (RFC 9113, 8.2.3).
 func TestTwoSessionsInABrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s := openTwice(t)
 	p := browser.Open(t)

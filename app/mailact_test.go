@@ -124,6 +124,7 @@ func TestAStoppedUserReplies(t *testing.T) {
 // TestAUserReadsGerman: notices and answers are in the language of the configuration or of the user, commands in German
 // are carried out, and the user chooses another language on the page. The admin reads English.
 func TestAUserReadsGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q, language: de}\n", address,
@@ -201,6 +202,7 @@ func TestAnOldReply(t *testing.T) {
 var link = regexp.MustCompile(`http://127\.0\.0\.1:\d+/t/[a-z0-9]+`)
 
 func TestAStoppedUserOnThePage(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, "rate: 1/m", "", fmt.Sprintf("self_service: {listen: %q, url: %q}\n", address, "http://"+address))

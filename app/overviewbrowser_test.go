@@ -7,11 +7,13 @@ import (
 
 	"weir/console"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // TestOverviewInBrowser: somebody looks while requests come. The plots move, and whoever is held back appears, without
 // a reload of the page.
 func TestOverviewInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := start(t, strings.Replace(everything, `console: {listen: "127.0.0.1:0"}`,
 		`console: {listen: "127.0.0.1:0", without_login: view}`, 1))

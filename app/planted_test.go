@@ -9,6 +9,7 @@ import (
 
 	"weir/console"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 const askingGate = "capacity: {concurrent: 10}, throttles: [stamps]"
@@ -176,6 +177,7 @@ func TestAnotherSiteBansNobody(t *testing.T) {
 
 // TestABrowserPaysBesidePlantedCookies: a real browser with cookies that a host beside this one has put into it.
 func TestABrowserPaysBesidePlantedCookies(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	s, home := browsed(t, askingGate, `schedule: [{load: 0%, work: 12 bits}]`)
 	p := browser.Open(t)

@@ -190,6 +190,7 @@ func TestUsualReach(t *testing.T) {
 
 // TestWithheldMailOnThePage: a user who is flagged finds on her page what is withheld, and lets it go.
 func TestWithheldMailOnThePage(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	address := needs.FreeAddress()
 	p := newPost(t, lenient, reachGate, reachOf("hold-new")+

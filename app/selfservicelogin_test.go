@@ -269,6 +269,7 @@ func TestLogInOnThePageByTheNextHop(t *testing.T) {
 
 // TestLogInInBrowser: in a real browser, from the password to a message that arrives.
 func TestLogInInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := browser.Open(t)
 	p, v := newPages(t, "", "")

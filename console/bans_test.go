@@ -14,6 +14,7 @@ import (
 
 	"weir"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // What the test's weir says about bans.
@@ -159,6 +160,7 @@ func TestIndexShowsBans(t *testing.T) {
 
 // TestBannedInBrowser: what is said of a store that fails is long, and a phone is narrow.
 func TestBannedInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	b := bannedBackend{newBackend()}
 	b.bans.status = BanStatus{Clients: 12345, Networks: 67890, Operators: 17}

@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 )
 
@@ -107,6 +108,7 @@ func busy() Overview {
 
 // TestIndexInBrowser: an operator sees what runs, on whatever is at hand.
 func TestIndexInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	full := func() *backend {
 		b := newBackend()

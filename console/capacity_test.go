@@ -9,6 +9,7 @@ import (
 
 	"weir/console/access"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 )
 
@@ -109,6 +110,7 @@ func (b emergencyBackend) Status() Status {
 // TestPlotReadings: the values of a plot at a time, with the pointer and with the keyboard, also while the page keeps
 // itself up to date.
 func TestPlotReadings(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	site, _ := serve(t, Options{WithoutLogin: access.View}, flooding())
 	p := browser.Open(t)
@@ -175,6 +177,7 @@ func TestPlotReadings(t *testing.T) {
 
 // TestCapacityIsInspected: the page on every screen.
 func TestCapacityIsInspected(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	cases := map[string]struct {
 		backend Backend

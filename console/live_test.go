@@ -10,6 +10,7 @@ import (
 
 	"weir/console/access"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // A moving backend is a weir whose figures change while somebody looks.
@@ -160,6 +161,7 @@ func TestLive(t *testing.T) {
 
 // TestWithoutJavaScript: the page is loaded again by itself, and offers nothing that does not work.
 func TestWithoutJavaScript(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	url, _ := serve(t, Options{}, fullBackend{newBackend()})
 	p := browser.Open(t)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 
@@ -480,6 +481,7 @@ func TestMailStatusShown(t *testing.T) {
 }
 
 func TestMailInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	m := &mailed{backend: newBackend(), status: &MailStatus{Messages: 123456,
 		Recipients: map[store.State]int{store.Held: 2_500_000, store.Delayed: 4, store.Withheld: 1_234_567},

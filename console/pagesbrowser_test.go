@@ -18,6 +18,7 @@ import (
 
 	"weir/console/access"
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/policy"
 	"weir/store"
 )
@@ -195,6 +196,7 @@ func (c *pageCase) check(t *testing.T, at string, status int, text string) {
 
 // TestPagesInBrowser: every page, busy and empty and wrong, on a phone and on a desk, in light and dark.
 func TestPagesInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	cases := map[string]pageCase{
 		"login":       {newBusy(), "/login", "", 200, []string{"Log in", "Password", "admin-password"}, []string{"Overview"}},
@@ -318,6 +320,7 @@ const sticksOut = `(() => {
 
 // TestOperatorsInBrowser: the pages of operators, who log in to see them, and the one that shows a token once.
 func TestOperatorsInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	h := newHall(t, Options{})
 	h.as("root") // a session elsewhere

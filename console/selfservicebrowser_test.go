@@ -77,6 +77,7 @@ func inspects(t *testing.T, language, prefix string, translated bool, cases map[
 
 // TestSelfServiceInBrowser: a user sees what is held on whatever is at hand, with whatever they read it.
 func TestSelfServiceInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	delayed, tried, operator, strangers := standings()
 	strangers.view.Mails = strangers.view.Mails[:2]
@@ -109,6 +110,7 @@ func TestSelfServiceInBrowser(t *testing.T) {
 
 // TestSelfServiceByHand: everything works without JavaScript, once, and deletes nothing without asking.
 func TestSelfServiceByHand(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
@@ -192,6 +194,7 @@ func TestSelfServiceByHand(t *testing.T) {
 
 // A subject without a place to break leaves the other columns their room.
 func TestLongSubjectsInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newMailbox()
 	d.view.Mails[0].Subject = strings.Repeat("unbroken", 30)

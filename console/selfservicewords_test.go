@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/internal/words"
 )
 
@@ -61,6 +62,7 @@ func TestSelfServiceLanguage(t *testing.T) {
 // TestSelfServiceChoosesLanguage: a user chooses a language, without JavaScript; one that there is none of changes
 // nothing.
 func TestSelfServiceChoosesLanguage(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newMailbox()
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
@@ -104,6 +106,7 @@ func TestSelfServiceOptionLanguage(t *testing.T) {
 
 // TestSelfServiceInGerman: the page in German is as good as the one in English, and its longer words fit a phone.
 func TestSelfServiceInGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	delayed, tried, operator, strangers := standings()
 	for i := range strangers.view.Mails {

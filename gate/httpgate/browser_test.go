@@ -25,6 +25,7 @@ func used(ev *weir.Event, a *weir.Answer) error {
 
 // TestPageInBrowser: a person who is refused can read why, until when, and what to quote when asking for help.
 func TestPageInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		judge  func(*weir.Event, *weir.Answer) error
@@ -78,6 +79,7 @@ func TestPageInBrowser(t *testing.T) {
 // TestPageInGerman: a person whose browser prefers German reads in German why they were refused, with the words of the
 // operator, and nothing overflows on a phone. Programs read English.
 func TestPageInGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	own := pages.Options{Site: "Rindfleischetikettierungsstelle <Nord>", Note: "Fragen? 0800 555-0100."}
 	g := start(t, Options{Upstream: to("http://127.0.0.1:1"), Pages: own}, newThrottle(used))

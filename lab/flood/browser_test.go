@@ -9,10 +9,12 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // TestPageInBrowser: the page can be read on every screen, and asks for nothing.
 func TestPageInBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	var page bytes.Buffer
 	if err := aReport().Sheet().Page(&page); err != nil {

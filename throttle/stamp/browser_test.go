@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp/classic"
 )
 
@@ -260,6 +261,7 @@ func (b *tollbooth) count() (asked, stamps int, served []string) {
 
 // TestFetch: the scripts of a site pay by themselves.
 func TestFetch(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	booth := &tollbooth{t: t, issuer: NewIssuer(Parts{}), stamps: map[string]int{}, gone: map[string]bool{}}
 	booth.covers.Store(50)
@@ -389,6 +391,7 @@ func TestFetch(t *testing.T) {
 
 // TestFetchOnce: what cannot be sent twice is sent once, and a service that never has enough is asked three times.
 func TestFetchOnce(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	o := NewIssuer(Parts{})
 	a := ask(SHA256K, 16)

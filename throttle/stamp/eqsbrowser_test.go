@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // withWasm is the policy that gates serve the solver with.
@@ -47,6 +48,7 @@ func eqsSite(tb testing.TB, mux *http.ServeMux, policy, line string) *httptest.S
 
 // TestEqsBrowser: a browser pays in workers: in WebAssembly where it may, and else in plain JavaScript.
 func TestEqsBrowser(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
 		policy, line string
@@ -83,6 +85,7 @@ func TestEqsBrowser(t *testing.T) {
 
 // TestEqsBrowserVectors: the solvers for browsers agree with the vectors, in WebAssembly and in JavaScript.
 func TestEqsBrowserVectors(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	server := eqsSite(t, http.NewServeMux(), withWasm, "")
 	page := browser.Open(t)

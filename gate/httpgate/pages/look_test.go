@@ -114,6 +114,7 @@ var inGerman = map[string][]string{
 // TestRoomInGerman: a browser that prefers German gets the room in German, in every state, and nothing overflows on a
 // small phone. The site's name and the operator's line are there.
 func TestRoomInGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.look = Options{Site: "Donaudampfschifffahrtsgesellschaft", Note: "Wenn es länger dauert: 0800 555-0100."}
@@ -150,6 +151,7 @@ func TestRoomInGerman(t *testing.T) {
 // TestRoomPaysInGerman: the work is done and the page opens, with the script in German as well. What only the script
 // says is in German, too.
 func TestRoomPaysInGerman(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)

@@ -142,6 +142,7 @@ const isIn = "document.querySelector('h1')?.textContent === 'in'"
 // TestRoomPays: a browser pays whatever the puzzle is, and the page opens by itself at the very address that was asked
 // for.
 func TestRoomPays(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
@@ -170,6 +171,7 @@ func TestRoomPays(t *testing.T) {
 // TestRoomPaysWithoutWebAssembly: eqs60 is paid in WebAssembly, which the file of the worker allows, and in plain
 // JavaScript where there is none.
 func TestRoomPaysWithoutWebAssembly(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	cases := map[string]bool{"": true, "self.WebAssembly = undefined;\n": false}
 	doors := map[string]*door{}
@@ -194,6 +196,7 @@ func TestRoomPaysWithoutWebAssembly(t *testing.T) {
 
 // TestRoomProgress: the page says how far it is, in its title as well, and to those who listen only now and then.
 func TestRoomProgress(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work = 1 << 24
@@ -219,6 +222,7 @@ func TestRoomProgress(t *testing.T) {
 
 // TestRoomForm: a form is sent again to the byte, though a field of it is called submit.
 func TestRoomForm(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d, bank := newDoor(t), newDoor(t)
 	bank.opens = func(int, bool) bool { return true }
@@ -270,6 +274,7 @@ func TestRoomLost(t *testing.T) {
 
 // TestRoomGivesUp: a page that comes again and again stops by itself, and goes on only when somebody says so.
 func TestRoomGivesUp(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work = 16
@@ -303,6 +308,7 @@ func TestRoomGivesUp(t *testing.T) {
 
 // TestRoomWithoutCookies: without cookies there is no way in, and no work is done in vain.
 func TestRoomWithoutCookies(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	p := browser.Open(t)
@@ -327,6 +333,7 @@ func TestRoomWithoutCookies(t *testing.T) {
 
 // TestRoomWaits: without scripts the page is a waiting room that lets in by itself.
 func TestRoomWaits(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.dress = func(n int, r *Room) {
@@ -377,6 +384,7 @@ func TestRoomWaits(t *testing.T) {
 
 // TestRoomTwoTabs: whoever pays in one tab has paid in the other, except where a stamp is for one request only.
 func TestRoomTwoTabs(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work = 1 << 40 // nobody does that
@@ -410,6 +418,7 @@ func TestRoomTwoTabs(t *testing.T) {
 
 // TestRoomExpired: a puzzle that is too old is not worked on any more.
 func TestRoomExpired(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.ask.Work, d.ask.Lifetime = 1<<40, time.Millisecond
@@ -428,6 +437,7 @@ func TestRoomExpired(t *testing.T) {
 
 // TestRoomCannotWork: where a browser cannot do the work, it waits in line like those without scripts.
 func TestRoomCannotWork(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	cases := map[string]struct {
 		spoil    func(d *door)
@@ -535,6 +545,7 @@ func (d *door) idle() {
 // and takes pictures of it. axe-core finds nothing wrong with it, but that it comes again by itself: whoever cannot run
 // scripts has no other way to wait.
 func TestRoomLooks(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	d := newDoor(t)
 	d.idle()

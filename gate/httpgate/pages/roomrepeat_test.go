@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/internal/testkit/browser"
+	"weir/internal/testkit/needs"
 )
 
 // TestRoomStays: where the answer leaves the page where it is, as a download does, the page says that it can be left,
@@ -43,6 +44,7 @@ func TestRoomStays(t *testing.T) {
 
 // TestRoomEveryByte: whatever charset a form was in, each byte of it becomes the same byte again.
 func TestRoomEveryByte(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	every := make([]byte, 0, 256)
 	for b := 1; b < 256; b++ {
