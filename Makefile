@@ -123,9 +123,14 @@ fuzz: ## run every fuzz test for FUZZTIME each
 		$(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$${file%/*}" </dev/null || exit 1; \
 	done
 
+# go test runs the benchmarks of one package after the other, so that they do not disturb each other. Here nobody reads
+# their figures. Those that take longest come first.
+BENCHMARKS := ./throttle/stamp ./cmd/weir ./throttle/reach ./gate/xdpgate
+
 benchmarks: ## every benchmark of the packages once, so that none rots
-	$(GO) test -run '^$$' -vet=off -ldflags=-w -bench . -benchtime 1x \
-		$$(grep -rl --include='*_test.go' '^func Benchmark' . | sed 's,/[^/]*$$,,' | sort -u)
+	@{ printf '%s\n' $(BENCHMARKS); grep -rl --include='*_test.go' '^func Benchmark' . | sed 's,/[^/]*$$,,' | sort; } | \
+	awk '!seen[$$0]++' | xargs -n 1 -P $$(($(CPUS) + 1)) \
+	$(GO) test -run '^$$' -vet=off -ldflags=-w -bench . -benchtime 1x -short
 
 bench: build ## side by side with its peers, against the targets
 	@internal/tools/setup bench

@@ -548,9 +548,13 @@ func BenchmarkFarmBan(b *testing.B) {
 	b.ReportMetric(float64(took[(len(took)*99+99)/100-1].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkFarmWakesUp measures how long a node that was stopped for ten seconds needs to catch up.
+// BenchmarkFarmWakesUp measures how long a node that was stopped for ten seconds needs to catch up, in short for two.
 func BenchmarkFarmWakesUp(b *testing.B) {
 	g := growFarm(b, false, false)
+	stopped := 10 * time.Second
+	if testing.Short() {
+		stopped = 2 * time.Second
+	}
 	var took time.Duration
 	rounds := 0
 	for b.Loop() {
@@ -560,7 +564,7 @@ func BenchmarkFarmWakesUp(b *testing.B) {
 			b.Fatal(err)
 		}
 		g.must(0, "ban", "add", who)
-		time.Sleep(10 * time.Second)
+		time.Sleep(stopped)
 		start := time.Now()
 		if err := g.nodes[2].Process.Signal(syscall.SIGCONT); err != nil {
 			b.Fatal(err)

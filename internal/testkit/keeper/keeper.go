@@ -10,7 +10,7 @@ import (
 )
 
 // Bound is the longest that a server may take to start, to stop, or to do what is awaited.
-const Bound = time.Minute
+const Bound = 2 * time.Minute
 
 // ErrStuck is returned when a server has not stopped after Bound.
 var ErrStuck = errors.New("it does not stop")
