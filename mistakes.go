@@ -47,6 +47,13 @@ func (m *Mistakes) Timeout(path string, got Duration) {
 	}
 }
 
+// Seconds wants a timeout of a second or more.
+func (m *Mistakes) Seconds(path string, got Duration) {
+	if m.Timeout(path, got); got > 0 && got < Duration(time.Second) {
+		m.Add(path, fmt.Sprintf("%s is too short", got), "write 1s or more, or leave it out for the default")
+	}
+}
+
 // Within wants a number to lie between two others.
 func (m *Mistakes) Within(path string, got, least, most int64) {
 	bound(m, path, got, least, most, "%v to %v")

@@ -101,7 +101,7 @@ func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
 	p.status.Upstream = strings.Join(o.NextHop.Servers, ", ")
 	p.post, err = c.keepPost(name, o.Throttles, o.NextHop, spool.Gate{
 		Host: o.Hostname, Postmaster: o.Postmaster, Admin: o.Admin, Command: o.Command,
-		Ambiguous: spool.Ambiguous(o.Ambiguous), PoolBelow: poolBelow(o.Stamps),
+		Ambiguous: o.Ambiguous, PoolBelow: poolBelow(o.Stamps),
 		RemindAfter: remindAfter(o.Held), HeldFor: time.Duration(o.Held.Expire),
 	})
 	if err != nil {

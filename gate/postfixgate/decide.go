@@ -15,7 +15,6 @@ import (
 	"weir/identify"
 	"weir/mail/spool"
 	"weir/policy"
-	"weir/store"
 )
 
 // markFor is how long a diverted message may take to arrive. Postfix gives up after five days (maximal_queue_lifetime).
@@ -130,10 +129,7 @@ func (t *inquiry) perRecipient() (settle func(done bool), refusal answer) {
 	g, recipient := t.gate, string(t.req.recipient)
 	ctx, cancel := t.ctx()
 	defer cancel()
-	user, err := g.env.Spool.User(ctx, t.user)
-	if errors.Is(err, store.ErrNotFound) {
-		user, err = store.User{Name: t.user}, nil
-	}
+	user, err := g.env.Spool.Account(ctx, t.user)
 	if err != nil {
 		return nil, t.fail(err)
 	}

@@ -82,11 +82,11 @@ func (d *desk) Reaches(_ context.Context, _ time.Time, _, _, _, recipient string
 	return d.flagged
 }
 
-func (d *desk) User(_ context.Context, name string) (store.User, error) {
+func (d *desk) Account(_ context.Context, name string) (store.User, error) {
 	if name == "lost" {
 		return store.User{}, context.DeadlineExceeded
 	}
-	return store.User{}, store.ErrNotFound
+	return store.User{Name: name}, nil
 }
 func (d *desk) Free(_ string, _ *store.User, recipient string) bool { return recipient == d.free }
 

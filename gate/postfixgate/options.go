@@ -134,7 +134,6 @@ const (
 	maxMails       = 1_000_000
 	maxRecipients  = 10_000
 	maxMemory      = 4 << 30
-	leastTimeout   = weir.Duration(time.Second)
 )
 
 // thisMachine is who may ask unless somebody else is named.
@@ -212,11 +211,7 @@ func (o Options) Validate() error {
 		path string
 		got  weir.Duration
 	}{{"idle", o.Timeouts.Idle}, {"answer", o.Timeouts.Answer}, {"mail", o.Timeouts.Mail}} {
-		v.Timeout("timeouts."+t.path, t.got)
-		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("%s is too short", t.got),
-				"write 1s or more, or leave it out for the default")
-		}
+		v.Seconds("timeouts."+t.path, t.got)
 	}
 	return v.Err()
 }

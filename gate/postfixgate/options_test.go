@@ -52,7 +52,7 @@ func TestValidate(t *testing.T) {
 			[]string{"bounds.connections", "bounds.mails", "bounds.recipients", "bounds.memory"}},
 		"a realm":  {Options{Listen: here, Realm: "example.org"}, nil},
 		"no realm": {Options{Listen: here, Realm: "example"}, []string{"realm"}},
-		"in a hurry": {Options{Listen: here, Timeouts: Timeouts{Idle: leastTimeout - 1, Answer: leastTimeout}},
+		"in a hurry": {Options{Listen: here, Timeouts: Timeouts{Idle: weir.Duration(time.Second - 1), Answer: weir.Duration(time.Second)}},
 			[]string{"timeouts.idle"}},
 		"a busy address": {Options{Listen: here, Command: "root@example.org", Admin: "Root@example.org"},
 			[]string{"command"}},

@@ -163,20 +163,18 @@ func (s *session) verify(name, given, password string) (user store.User, how str
 	} else if t := s.setup.parts.UserGuesses; t != nil {
 		a.Limits = append(a.Limits, login.Limit{Throttle: t, Key: "user " + name})
 	}
-	known := false
 	if a.Name != "" {
 		var err error
-		if user, err = s.gate.env.Spool.User(ctx, name); err != nil && !errors.Is(err, store.ErrNotFound) {
+		if user, err = s.gate.env.Spool.Account(ctx, name); err != nil {
 			return user, LogInFailed, err
 		}
-		known = err == nil
 	}
 	if s.setup.opts.Auth == AuthNextHop {
 		user.Name = name
 		a.Stored = "at the next hop of " + s.gate.env.Name // stands for a hash that weir does not have
 		a.Ask = func(ctx context.Context, rank turns.Rank) error {
 			err := s.setup.parts.Relay.Auth(ctx, rank, given, password)
-			if err == nil && !known && s.setup.opts.KnownOnly {
+			if err == nil && user.Made.IsZero() && s.setup.opts.KnownOnly {
 				err, cause = login.ErrWrong, errUnknown
 			}
 			return err

@@ -10,7 +10,6 @@ import (
 	"weir/identify"
 	"weir/mail/notice"
 	"weir/mail/spool"
-	"weir/store"
 )
 
 // decide decides about a message whose text is over. err says why it broke off, or is nil.
@@ -190,11 +189,8 @@ func (a *arrival) recognize(text []byte) ([]byte, *no) {
 			cause: err}
 	}
 	env := &a.gate.env
-	user, err := env.Spool.User(context.WithoutCancel(a.gate.Base), name)
-	switch {
-	case errors.Is(err, store.ErrNotFound):
-		user = store.User{Name: name}
-	case err != nil:
+	user, err := env.Spool.Account(context.WithoutCancel(a.gate.Base), name)
+	if err != nil {
 		return nil, &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"),
 			cause: err}
 	}

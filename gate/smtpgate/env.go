@@ -58,7 +58,7 @@ type Spool interface {
 	Flagged(gate, user string) bool
 	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
 	Free(gate string, user *store.User, recipient string) bool
-	User(ctx context.Context, name string) (store.User, error)
+	Account(ctx context.Context, name string) (store.User, error)
 	Load(gate string) float64
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/shown"
 	"weir/store"
 )
 
@@ -99,14 +100,7 @@ func subjectOf(field []byte) string {
 	if err != nil {
 		text = raw
 	}
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "?"))
-	// The cut may leave a part of a character.
-	return strings.TrimSpace(strings.ToValidUTF8(text[:min(len(text), store.MaxSubject)], ""))
+	return strings.TrimSpace(shown.Plain(text, store.MaxSubject))
 }
 
 // A trace is what a server writes before a message (RFC 5321 section 4.4).

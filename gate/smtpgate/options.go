@@ -9,6 +9,7 @@ import (
 	"weir"
 	"weir/identify"
 	"weir/mail/nexthop"
+	"weir/mail/spool"
 )
 
 // A TLSMode says when a session is encrypted.
@@ -47,15 +48,6 @@ type Senders string
 const (
 	SendersAny   Senders = "any"   // any, unless the user has a list
 	SendersBound Senders = "bound" // those of the user's list, and none without a list
-)
-
-// An Ambiguous says what becomes of a message of which nobody knows whether the next hop has it.
-type Ambiguous string
-
-// What may become of it.
-const (
-	AmbiguousRetry Ambiguous = "retry" // sent again: it may arrive twice
-	AmbiguousHold  Ambiguous = "hold"  // held until an operator decides: it may be late
 )
 
 // A Fate is what becomes of a message whose stamps are worth nothing.
@@ -130,7 +122,7 @@ type Options struct {
 	Senders Senders `yaml:"senders"`
 	// What happens to a message when the connection broke just as the next hop was taking it: retry (the default; it
 	// may arrive twice) or hold (for an operator). It is in the audit log either way.
-	Ambiguous Ambiguous `yaml:"ambiguous"`
+	Ambiguous spool.Ambiguous `yaml:"ambiguous"`
 	// What happens to mail that is held and that nobody releases or deletes.
 	Held Holding `yaml:"held"`
 	// Stamps, with which a sender pays so that a message does not wait in the delay queue. Default: off.
@@ -286,7 +278,7 @@ func (o Options) WithDefaults() Options {
 	}
 	o.Stopped = cmp.Or(o.Stopped, RefuseMail)
 	o.Senders = cmp.Or(o.Senders, SendersAny)
-	o.Ambiguous = cmp.Or(o.Ambiguous, AmbiguousRetry)
+	o.Ambiguous = cmp.Or(o.Ambiguous, spool.Retry)
 	o.Held = o.Held.withDefaults()
 	if o.Hostname != "" {
 		o.Postmaster = cmp.Or(o.Postmaster, "postmaster@"+o.Hostname)

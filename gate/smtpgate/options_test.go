@@ -9,6 +9,7 @@ import (
 
 	"weir"
 	"weir/mail/nexthop"
+	"weir/mail/spool"
 )
 
 func good() Options {
@@ -27,7 +28,7 @@ func TestDefaults(t *testing.T) {
 		Login: weir.Duration(time.Minute), Session: weir.Duration(time.Hour), Wait: weir.Duration(30 * time.Second)}
 	if d.Bounds != bounds || d.Timeouts != timeouts || d.TLS.Mode != TLSNone || d.Auth != AuthUsers ||
 		d.Stopped != RefuseMail || d.Senders != SendersAny ||
-		d.Ambiguous != AmbiguousRetry || *d.Held.Remind != weir.Duration(72*time.Hour) ||
+		d.Ambiguous != spool.Retry || *d.Held.Remind != weir.Duration(72*time.Hour) ||
 		d.Held.Expire != 0 || d.Postmaster != "postmaster@mail.example.org" ||
 		!reflect.DeepEqual(*d.Stamps, Stamping{Algorithm: "sha256-k", Work: "20 bits", FromLoad: 0.9,
 			OnInvalid: FateRefuse}) {
@@ -80,8 +81,8 @@ func TestValidate(t *testing.T) {
 		"known_only": func(o *Options) { o.Realm, o.KnownOnly = "example.org", true },
 		"realm":      func(o *Options) { o.Auth, o.Realm = AuthNextHop, "example..org" },
 		"timeouts.idle timeouts.login": func(o *Options) {
-			o.Timeouts.Idle, o.Timeouts.Login = leastTimeout-1, 1
-			o.Timeouts.Data = leastTimeout
+			o.Timeouts.Idle, o.Timeouts.Login = weir.Duration(time.Second-1), 1
+			o.Timeouts.Data = weir.Duration(time.Second)
 		},
 		"admin postmaster": func(o *Options) { o.Admin, o.Postmaster = "admin", "a b@c@d" },
 		"stopped senders ambiguous stamps.on_invalid stamps.from_load": func(o *Options) {

@@ -2,7 +2,6 @@ package smtpgate
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"slices"
@@ -105,15 +104,12 @@ func (s *session) refresh(ctx context.Context) *no {
 	if !s.who.authenticated && s.gate.clients.find(&s.who, now) {
 		return nil
 	}
-	user, err := s.gate.env.Spool.User(ctx, s.who.name)
-	switch {
-	case err == nil:
-	case !errors.Is(err, store.ErrNotFound):
+	user, err := s.gate.env.Spool.Account(ctx, s.who.name)
+	if err != nil {
 		return &no{how: MailFailed, reply: reply(451, 430, "the user cannot be looked up, try again later"), cause: err}
-	case s.who.authenticated && (s.setup.opts.Auth == AuthUsers || s.setup.opts.KnownOnly):
+	}
+	if user.Made.IsZero() && s.who.authenticated && (s.setup.opts.Auth == AuthUsers || s.setup.opts.KnownOnly) {
 		return refuse(MailStranger, 550, 571, "there is no such user any more")
-	default:
-		user = store.User{Name: s.who.name}
 	}
 	if s.who.authenticated && s.setup.opts.Auth == AuthUsers && user.Password != s.who.user.Password {
 		s.who = identity{} // the old password may have been stolen

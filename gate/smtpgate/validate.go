@@ -5,12 +5,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	"weir"
 	"weir/identify"
 	"weir/internal/shown"
 	"weir/mail/notice"
+	"weir/mail/spool"
 )
 
 // Bounds of the bounds.
@@ -22,7 +22,6 @@ const (
 	minLine       = 1000 // RFC 5321 section 4.5.3.1.6
 	maxLine       = 1 << 20
 	maxHostname   = 255
-	leastTimeout  = weir.Duration(time.Second)
 	// maxCommandName leaves space for a ticket in the part before the @, which has 64 characters.
 	maxCommandName = 64 - 1 - notice.MaxTicket
 )
@@ -77,7 +76,7 @@ func (o Options) Validate() error {
 	}
 	v.OneOf("stopped", string(o.Stopped), string(RefuseMail), string(RefuseAuth))
 	v.OneOf("senders", string(o.Senders), string(SendersAny), string(SendersBound))
-	v.OneOf("ambiguous", string(o.Ambiguous), string(AmbiguousRetry), string(AmbiguousHold))
+	v.OneOf("ambiguous", string(o.Ambiguous), string(spool.Retry), string(spool.Hold))
 	if s := o.Stamps; s != nil {
 		v.OneOf("stamps.on_invalid", string(s.OnInvalid), string(FateRefuse), string(FatePool))
 		if s.FromLoad < 0 {
@@ -156,11 +155,7 @@ func (o *Options) validateBounds(v *weir.Mistakes) {
 		{"idle", o.Timeouts.Idle}, {"data", o.Timeouts.Data}, {"login", o.Timeouts.Login},
 		{"session", o.Timeouts.Session}, {"wait", o.Timeouts.Wait},
 	} {
-		v.Timeout("timeouts."+t.path, t.got)
-		if t.got > 0 && t.got < leastTimeout {
-			v.Add("timeouts."+t.path, fmt.Sprintf("%s is too short", t.got),
-				"write 1s or more, or leave it out for the default")
-		}
+		v.Seconds("timeouts."+t.path, t.got)
 	}
 }
 

@@ -1,6 +1,6 @@
 // Package shown makes text of strangers safe to show: subjects, names and addresses in pages, notices and bounces.
 //
-// Pages want Text. Mail wants Line, and Fill for its lines.
+// Pages want Text. Mail wants Line, and Fill for its lines. What is stored is Plain.
 package shown
 
 import (
@@ -60,6 +60,27 @@ func Line(s string, most int, more string) string {
 		b.WriteRune(r)
 	}
 	return b.String()
+}
+
+// Plain returns at most so many bytes of s, as it is but for control characters and broken UTF-8.
+func Plain(s string, most int) string {
+	return Cut(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?")), most)
+}
+
+// Cut shortens s to at most so many bytes, without breaking a character.
+func Cut(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
 }
 
 // longest is how many bytes of a word Fill puts on a line. A line of SMTP has 998.

@@ -51,3 +51,14 @@ func TestFill(t *testing.T) {
 		}
 	}
 }
+
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"as it is": "as it is", "two\r\nlines\x00\u0085": "two  lin", "\xffbroken": "?broken",
+		"1234567ä": "1234567", "123456ä": "123456ä",
+	} {
+		if got := Plain(text, 8); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}

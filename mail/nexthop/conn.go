@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"weir/internal/shown"
 )
 
 const (
@@ -154,7 +156,7 @@ type trouble struct {
 
 // trouble is one of our own, not a reply.
 func (s *server) trouble(status, text string) *trouble {
-	return &trouble{Result: Result{Outcome: Later, Status: status, Text: clip(text), Server: s.address}}
+	return &trouble{Result: Result{Outcome: Later, Status: status, Text: shown.Plain(text, maxReplyText), Server: s.address}}
 }
 
 // lost is for a connection that has ended, or cannot be used any more.
@@ -171,7 +173,7 @@ func (c *conn) lost(doing string, err error) *trouble {
 func (c *conn) declined(what string, r reply) *trouble {
 	c.broken = true
 	res := r.result(c.server.address)
-	res.Outcome, res.Text = Later, clip(what+": "+res.Text)
+	res.Outcome, res.Text = Later, shown.Plain(what+": "+res.Text, maxReplyText)
 	if !strings.HasPrefix(res.Status, "4.") {
 		res.Status = "4" + res.Status[1:]
 	}
@@ -200,14 +202,4 @@ func plainly(err error) string {
 		return op.Err.Error()
 	}
 	return err.Error()
-}
-
-func clip(text string) string {
-	text = strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, text)
-	return strings.ToValidUTF8(text[:min(len(text), maxReplyText)], "?")
 }

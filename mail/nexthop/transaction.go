@@ -62,7 +62,7 @@ func (c *conn) transact(ctx context.Context, j *Job, part []int, results []Resul
 
 // ours is the result of a failure on our side, for which no other server is tried.
 func (t *transaction) ours(who []int, err error) {
-	fill(t.results, who, Result{Outcome: Later, Status: statusOurs, Text: clip(err.Error())})
+	fill(t.results, who, Result{Outcome: Later, Status: statusOurs, Text: shown.Plain(err.Error(), maxReplyText)})
 }
 
 func (t *transaction) fail(who []int, status, text string) {
@@ -337,5 +337,5 @@ func (t *transaction) final() *trouble {
 func (t *transaction) ambiguous(who []int, err error) {
 	t.broken = true
 	fill(t.results, who, Result{Outcome: Ambiguous, Status: statusConnection, Server: t.server.address,
-		Text: clip("no answer after the end of the text: " + plainly(err))})
+		Text: shown.Plain("no answer after the end of the text: "+plainly(err), maxReplyText)})
 }

@@ -28,7 +28,8 @@ var subjects = map[Kind]words.Text{
 	Moved:    "Your notices go elsewhere: {user} at {host}",
 }
 
-func (n *Notice) subject() string {
+// Heading is the subject of the notice.
+func (n *Notice) Heading() string {
 	user, host := clean(n.User, maxName), clean(n.Host, maxName)
 	switch n.Kind {
 	case Answer:

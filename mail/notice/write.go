@@ -65,7 +65,7 @@ func (n *Notice) header() (*lines, error) {
 	if reply != "" {
 		h.field("Reply-To", reply)
 	}
-	h.field("Subject", encodeWords(n.subject()))
+	h.field("Subject", encodeWords(n.Heading()))
 	h.field("Date", n.Now.Format(time.RFC1123Z))
 	h.field("Message-ID", "<"+id+">")
 	if answered := messageID(n.InReplyTo); answered != "" {

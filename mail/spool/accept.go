@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"weir/internal/shown"
 	"weir/store"
 	"weir/throttle/outbreak"
 	"weir/throttle/reach"
@@ -386,7 +387,7 @@ type Receipt struct {
 
 func (e *Envelope) message(now time.Time) store.Message {
 	return store.Message{ID: e.ID, Gate: e.Gate, User: e.User, Sender: e.Sender,
-		Subject: cut(e.Subject, store.MaxSubject), Source: e.Source,
+		Subject: shown.Cut(e.Subject, store.MaxSubject), Source: e.Source,
 		Received: now, UTF8: e.UTF8, EightBit: e.EightBit, Return: e.Return, Envelope: e.Envelope}
 }
 

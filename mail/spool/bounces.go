@@ -27,7 +27,7 @@ type ownMessage struct {
 func (e *env) own(now time.Time, gate, user, subject, to string) *ownMessage {
 	id := e.NewID(now)
 	return &ownMessage{
-		message: store.Message{ID: id, Gate: gate, User: user, Subject: cut(subject, store.MaxSubject), Received: now,
+		message: store.Message{ID: id, Gate: gate, User: user, Subject: shown.Cut(subject, store.MaxSubject), Received: now,
 			Own: true},
 		to: store.Addressee{Mail: id, Address: to, Notify: "NEVER", State: store.Ready, Due: now, Since: now},
 	}
@@ -51,7 +51,7 @@ func (d *delivery) bounces(j *job, end *ending, now time.Time) (all []*ownMessag
 			first := &end.failed[0]
 			end.entries = append(end.entries, entry(now, weirItself, "not told", j.message.User, j.message.ID,
 				fmt.Sprintf("%d not delivered, %s among them: %s %s; nobody is told, as it has no sender",
-					n, first.Address, first.Status, toText(first.Text))))
+					n, first.Address, first.Status, shown.Plain(first.Text, store.MaxStatus))))
 		}
 		return nil, nil
 	}
@@ -152,8 +152,8 @@ func (d *delivery) bounceTo(conf *Gate, l *store.Message, reports int, plain boo
 		}
 		return &bounceTarget{to: l.Sender, full: true}, nil
 	}
-	user, err := d.User(context.Background(), l.User)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	user, err := d.Account(context.Background(), l.User)
+	if err != nil {
 		return nil, err
 	}
 	switch {

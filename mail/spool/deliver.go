@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/shown"
 	"weir/mail/nexthop"
 	"weir/store"
 )
@@ -294,5 +295,5 @@ func status(r *nexthop.Result) string {
 	if r.Code > 0 {
 		text = fmt.Sprintf("%d %s", r.Code, text)
 	}
-	return cut(toText(text), store.MaxStatus)
+	return shown.Plain(text, store.MaxStatus)
 }

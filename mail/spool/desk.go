@@ -247,22 +247,19 @@ func noteFreed(withheld map[string]*freed, l *store.Message, a *store.Addressee,
 }
 
 // ReleaseMails releases messages of any user, and returns how many recipients. Unknown ids are ignored.
-func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (int, error) {
-	return d.actOnAll(ctx, now, by, ids, releaseAny)
+func (d *desk) ReleaseMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (n int, err error) {
+	_, n, err = d.actOnMany(ctx, now, by, ids, releaseAny)
+	return n, err
 }
 
 // DeleteMails removes messages of any user that are not being sent, and returns how many recipients. Senders are not
 // told.
-func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (int, error) {
-	return d.actOnAll(ctx, now, by, ids, removeAny)
-}
-
-func (d *desk) actOnAll(ctx context.Context, now time.Time, by string, ids []store.MailID, v verb) (n int, err error) {
-	_, n, err = d.actOnMany(ctx, now, by, ids, v)
+func (d *desk) DeleteMails(ctx context.Context, now time.Time, by string, ids []store.MailID) (n int, err error) {
+	_, n, err = d.actOnMany(ctx, now, by, ids, removeAny)
 	return n, err
 }
 
-// actOnMany is actOnAll, and returns how many messages it was done to as well.
+// actOnMany does something to messages of any user, and returns how many messages and recipients it was done to.
 func (d *desk) actOnMany(ctx context.Context, now time.Time, by string, ids []store.MailID, v verb) (mails, n int,
 	err error,
 ) {

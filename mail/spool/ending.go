@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"weir/internal/shown"
 	"weir/mail/bounce"
 	"weir/mail/nexthop"
 	"weir/store"
@@ -121,7 +122,7 @@ func (e *ending) doubt(conf *Gate, l *store.Message, a *store.Addressee, now tim
 	if conf.Ambiguous == Hold && !l.Own {
 		what = "it is held"
 		a.State, a.Due = store.Held, time.Time{}
-		a.Status = cut("it may have been delivered: "+why, store.MaxStatus)
+		a.Status = shown.Cut("it may have been delivered: "+why, store.MaxStatus)
 	} else {
 		e.retry(conf, a, now)
 		e.later--
@@ -150,16 +151,6 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%d days", days)
 	}
 	return d.Round(time.Minute).String()
-}
-
-// toText replaces control characters and broken UTF-8.
-func toText(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7F {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
 }
 
 // store stores what weir writes because of a delivery, and what the audit log says of it.

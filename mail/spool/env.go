@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/clock"
 	"weir/internal/logs"
+	"weir/internal/shown"
 	"weir/store"
 )
 
@@ -69,13 +70,16 @@ func read[T any](ctx context.Context, e *env, f func(store.MailTx) (T, error)) (
 
 // User returns a user of the store, or store.ErrNotFound.
 func (e *env) User(ctx context.Context, name string) (store.User, error) {
-	return read(ctx, e, func(tx store.MailTx) (store.User, error) {
-		user, err := e.userOf(tx, name)
-		if err == nil && user.Made.IsZero() {
-			err = store.ErrNotFound
-		}
-		return user, err
-	})
+	user, err := e.Account(ctx, name)
+	if err == nil && user.Made.IsZero() {
+		err = store.ErrNotFound
+	}
+	return user, err
+}
+
+// Account returns a user. Made is zero of one that the store does not have.
+func (e *env) Account(ctx context.Context, name string) (store.User, error) {
+	return read(ctx, e, func(tx store.MailTx) (store.User, error) { return e.userOf(tx, name) })
 }
 
 // userOf reads a user, with a contact by the rule for those who have none. One that the store does not have has only a
@@ -140,19 +144,8 @@ func logAll(tx store.MailTx, entries []store.Entry) error {
 }
 
 func entry(now time.Time, by, what, user string, mail store.MailID, text string) store.Entry {
-	return store.Entry{At: now, By: cut(by, store.MaxUser), What: what, User: user, Mail: mail,
-		Text: cut(text, store.MaxEntryText)}
-}
-
-// cut shortens a text to so many bytes, without breaking a character.
-func cut(text string, most int) string {
-	if len(text) <= most {
-		return text
-	}
-	for most > 0 && text[most]&0xC0 == 0x80 {
-		most--
-	}
-	return text[:most]
+	return store.Entry{At: now, By: shown.Cut(by, store.MaxUser), What: what, User: user, Mail: mail,
+		Text: shown.Cut(text, store.MaxEntryText)}
 }
 
 func recipientsText(n int) string {

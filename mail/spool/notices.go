@@ -158,17 +158,9 @@ func (e *env) ticket(tx store.MailTx, g *Gate, n *notice.Notice, ticket store.Ti
 	return tx.PutTicket(ticket)
 }
 
-var subjects = map[notice.Kind]string{
-	notice.Stopped: "Notice: stopped", notice.Barred: "Notice: stopped", notice.Review: "Notice: held for review",
-	notice.Delayed: "Notice: delayed", notice.Admin: "Notice: a user is stopped",
-	notice.Flagged: "Notice: new recipients", notice.AdminFlagged: "Notice: a user is flagged",
-	notice.Reminder: "Notice: still held", notice.AdminReminder: "Notice: mail of a user is still held",
-	notice.Link: "Notice: link", notice.Answer: "Notice: answer", notice.Moved: "Notice: another contact",
-}
-
 // write puts a notice into the store, to be delivered like any message. It is short enough to need no file.
 func (e *env) write(tx store.MailTx, g *Gate, n *notice.Notice, to string) error {
-	o := e.own(n.Now, g.Name, n.User, subjects[n.Kind], to)
+	o := e.own(n.Now, g.Name, n.User, n.Heading(), to)
 	n.From, n.To, n.MessageID = cmp.Or(g.Command, g.Postmaster), to, o.message.ID.String()+"@"+g.Host
 	all := n.List
 	for show := min(len(all), notice.MaxLines); ; show /= 2 {

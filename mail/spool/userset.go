@@ -119,30 +119,29 @@ func (e *env) learn(ctx context.Context, u *userSet) error {
 }
 
 func newStopped() userSet {
-	return userSet{is: "stopped", bound: BoundStopped,
-		read: func(tx store.MailTx, of throttleUser) (bool, error) {
-			m, err := tx.Remembered(of.throttle, of.user)
-			return m.Stopped, err
-		},
-		page: func(tx store.MailTx, after throttleUser, limit int) (list []throttleUser, err error) {
-			page, err := tx.Stopped(after.throttle, after.user, limit)
-			for _, m := range page {
-				list = append(list, throttleUser{m.Throttle, m.User})
-			}
-			return list, err
-		}}
+	return newUserSet("stopped", BoundStopped, store.MailTx.Remembered, store.MailTx.Stopped,
+		func(m store.Memory) (throttleUser, bool) { return throttleUser{m.Throttle, m.User}, m.Stopped })
 }
 
 func newFlagged() userSet {
-	return userSet{is: "flagged", bound: BoundFlagged,
-		read: func(tx store.MailTx, of throttleUser) (bool, error) {
-			k, err := tx.Sketch(of.throttle, of.user)
-			return k.Flagged, err
+	return newUserSet("flagged", BoundFlagged, store.MailTx.Sketch, store.MailTx.Flagged,
+		func(k store.Sketch) (throttleUser, bool) { return throttleUser{k.Throttle, k.User}, k.Flagged })
+}
+
+// newUserSet makes a set of what the store has of users: one of them, and pages of those that are in.
+func newUserSet[T any](is, bound string, one func(tx store.MailTx, throttle, user string) (T, error),
+	page func(tx store.MailTx, throttle, user string, limit int) ([]T, error), of func(T) (throttleUser, bool)) userSet {
+	return userSet{is: is, bound: bound,
+		read: func(tx store.MailTx, u throttleUser) (bool, error) {
+			kept, err := one(tx, u.throttle, u.user)
+			_, in := of(kept)
+			return in, err
 		},
 		page: func(tx store.MailTx, after throttleUser, limit int) (list []throttleUser, err error) {
-			page, err := tx.Flagged(after.throttle, after.user, limit)
-			for _, k := range page {
-				list = append(list, throttleUser{k.Throttle, k.User})
+			all, err := page(tx, after.throttle, after.user, limit)
+			for _, kept := range all {
+				u, _ := of(kept)
+				list = append(list, u)
 			}
 			return list, err
 		}}
