@@ -112,6 +112,7 @@ func TestBesideExim(t *testing.T) {
 
 // TestEximWithoutFilter: what may not go on at once is deferred or refused by Exim, or frozen in its queue.
 func TestEximWithoutFilter(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	const filter = `filter: "weir:[127.0.0.1]:2526"`
 	b := newBesideExim(t, filter, "over: defer")
@@ -144,6 +145,7 @@ func TestEximWithoutFilter(t *testing.T) {
 
 // TestEximWithoutWeir: while weir is away, Exim defers the messages of users, and takes them as soon as it is back.
 func TestEximWithoutWeir(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	world := postfix.NewSink(t)
 	at := map[string]string{"127.0.0.1:2526": needs.FreeAddress(), "127.0.0.1:2600": world.Addr(),
@@ -173,6 +175,7 @@ throttles: {outgoing: {mail: {rate: 1/m}}}
 
 // TestEximRecipeInDoc: the page shows the same lines as the file.
 func TestEximRecipeInDoc(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	page, err := os.ReadFile("../docs/exim.md")
 	if err != nil {

@@ -102,6 +102,7 @@ func TestBesidePostfix(t *testing.T) {
 // TestStoppedBesidePostfix: mail that Postfix has taken and diverted when its user is stopped is held in weir, all of
 // it. Once the user has deleted it and sends again, nothing of it leaves: Postfix has nothing left.
 func TestStoppedBesidePostfix(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	// At first Postfix keeps what it diverts, as though all of it were under way at once. It does not look
 	// through the queue again until it reloads: what it tries meanwhile would be left behind.

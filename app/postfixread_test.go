@@ -22,6 +22,7 @@ func flat(m *postfix.Mail) string { return strings.Join(strings.Fields(string(m.
 // TestReadBesidePostfix: what people read where weir keeps no messages: the answers to their programs, the notices to
 // them and to the admin, and the page, from the first message that is too much until they send again.
 func TestReadBesidePostfix(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	const tooMany = " <DATA>: Data command rejected: You write to more new recipients than you may for now"
 	for over, c := range map[string]struct{ answer, says, admin string }{
@@ -101,6 +102,7 @@ self_service: {listen: %q, url: "http://%s"}
 // TestNoMarkInBounces: what Postfix itself returns to a sender does not say who sent it, in the whole message or in its
 // header alone, with the three lines of docs/postfix.md. Without them it does.
 func TestNoMarkInBounces(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
 	host, port, _ := strings.Cut(diverts, ":")

@@ -13,6 +13,7 @@ import (
 // TestSpellingsBesidePostfix: with a realm, every spelling of a login at a real Postfix is one user with one credit,
 // and a name means that user wherever it is written: in the configuration, in commands, and in what is shown.
 func TestSpellingsBesidePostfix(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
 	host, port, _ := strings.Cut(diverts, ":")

@@ -78,6 +78,7 @@ func TestTracesThatCannotBegin(t *testing.T) {
 // TestCollectorsReceiver: the receiver of OpenTelemetry's Collector takes what weir sends over both protocols; only
 // the environment says where it is.
 func TestCollectorsReceiver(t *testing.T) {
+	needs.Unwatched(t)
 	receiver := needs.Module(t, "../internal/checks/otlp")
 	for _, protocol := range []string{"http/protobuf", "grpc"} {
 		t.Run(protocol, func(t *testing.T) {

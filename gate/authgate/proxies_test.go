@@ -434,6 +434,7 @@ func TestCaddy(t *testing.T) {
 
 // TestTraefikFile: Traefik's own code reads the file of examples/, and knows every field in it.
 func TestTraefikFile(t *testing.T) {
+	needs.Unwatched(t)
 	check := needs.Module(t, "../../internal/checks/traefik")
 	out, err := exec.Command(check, "../../examples/traefik-auth.yml").CombinedOutput()
 	if err != nil || string(out) != "weir http://127.0.0.1:9003/\n" {

@@ -13,6 +13,7 @@ import (
 // TestEnvoyFile: Envoy's own types take the file for Envoy, with either of its filters, and notice mistakes. Envoy
 // itself is not run: Debian does not have it.
 func TestEnvoyFile(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	check := needs.Module(t, "../../internal/checks/envoy")
 	raw, err := os.ReadFile("../../examples/envoy-edge.yml")

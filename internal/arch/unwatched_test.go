@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -13,7 +14,7 @@ import (
 )
 
 // processes are the packages whose tests let processes of their own work. Goroutines there are their clients.
-var processes = []string{"cmd/weir"}
+var processes = []string{"cmd/weir", "internal/gen/release"}
 
 // TestUnwatchedTestsHaveNoGoroutines: the race detector does not watch tests that are marked by needs.Unwatched, so
 // these start no goroutines.
@@ -41,6 +42,48 @@ func TestUnwatchedTestsHaveNoGoroutines(t *testing.T) {
 	}
 }
 
+// TestSinglePackagesHaveNoGoroutines: "make race" leaves out the packages that the Makefile calls SINGLE, so that
+// nothing in them starts a goroutine, neither what they are nor their tests.
+func TestSinglePackagesHaveNoGoroutines(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(root(t), "Makefile"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(raw), "\nSINGLE := ")
+	text, _, _ := strings.Cut(strings.ReplaceAll(rest, "\\\n", ""), "\n")
+	found := 0
+	for _, p := range packages(t) {
+		if !slices.ContainsFunc(strings.Fields(text), func(pattern string) bool { return matches(pattern, p.path) }) {
+			continue
+		}
+		found++
+		fset := token.NewFileSet()
+		for _, name := range slices.Concat(p.GoFiles, p.IgnoredGoFiles, p.TestGoFiles, p.XTestGoFiles) {
+			file, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Error(err)
+				continue
+			}
+			if at := startsGoroutine(file); at != nil && !slices.Contains(processes, p.path) {
+				t.Errorf("%s: %s starts a goroutine: take it out of SINGLE in the Makefile",
+					path.Join(p.path, filepath.Base(fset.Position(at.Pos()).String())), p.path)
+			}
+		}
+	}
+	if found < len(strings.Fields(text)) || found == 0 {
+		t.Errorf("%d packages are called SINGLE, and %d are found", len(strings.Fields(text)), found)
+	}
+}
+
+// matches says whether a package is meant by a pattern of the Makefile: its folder, or a folder above it and /... .
+func matches(pattern, folder string) bool {
+	pattern = strings.TrimPrefix(pattern, "./")
+	if above, all := strings.CutSuffix(pattern, "/..."); all {
+		return strings.HasPrefix(folder, above+"/")
+	}
+	return pattern == folder || pattern == "." && folder == module
+}
+
 // unwatched returns the functions of a file that are marked.
 func unwatched(file *ast.File) (all []*ast.FuncDecl) {
 	name := importName(file, module+"/internal/testkit/needs")
@@ -60,10 +103,10 @@ func unwatched(file *ast.File) (all []*ast.FuncDecl) {
 	return all
 }
 
-// startsGoroutine returns where a function starts a goroutine, by a go statement or as sync.WaitGroup and errgroup do,
-// or nil.
-func startsGoroutine(f *ast.FuncDecl) (at ast.Node) {
-	ast.Inspect(f, func(n ast.Node) bool {
+// startsGoroutine returns where a function or a file starts a goroutine, by a go statement or as sync.WaitGroup and
+// errgroup do, or nil.
+func startsGoroutine(in ast.Node) (at ast.Node) {
+	ast.Inspect(in, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.GoStmt:
 			at = n

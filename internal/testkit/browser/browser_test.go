@@ -30,6 +30,7 @@ func serve(t *testing.T, csp, page string) string {
 }
 
 func TestGoodPage(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	url := serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:",
 		good+`<main><h1>one</h1><p><a href="#x">link</a> <button>do</button></main>`)
@@ -50,6 +51,7 @@ func TestGoodPage(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	type fault struct{ page, want string }
 	for scheme, faults := range map[string][]fault{

@@ -16,6 +16,7 @@ import (
 
 // TestVisitor: a visitor turns off scripts and cookies, clicks, waits, goes back, and opens a second tab.
 func TestVisitor(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
@@ -67,6 +68,7 @@ func TestVisitor(t *testing.T) {
 
 // TestSpeaks: the server is told which languages the visitor prefers.
 func TestSpeaks(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -82,6 +84,7 @@ func TestSpeaks(t *testing.T) {
 }
 
 func TestTolerate(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	url := serve(t, "", good+`<h1>x</h1><script>fetch('/x'); console.error('x')</script>`)
 	s := &spy{TB: t}
@@ -95,6 +98,7 @@ func TestTolerate(t *testing.T) {
 }
 
 func TestAxe(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	page := good + `<main><h1>x</h1><p style="color: #999">faint</p><img src="data:,"><input></main>`
 	url := serve(t, "default-src 'none'; style-src 'unsafe-inline'; img-src data:", page)
@@ -120,6 +124,7 @@ func TestAxe(t *testing.T) {
 
 // TestNoAxe: what is not what it should be is not used, and not kept.
 func TestNoAxe(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
 		needs.Skip(t, err)
