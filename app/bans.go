@@ -14,6 +14,7 @@ import (
 	"weir"
 	"weir/config"
 	"weir/console"
+	skeleton "weir/gate"
 	"weir/identify"
 	"weir/policy"
 	"weir/store"
@@ -261,7 +262,7 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 		}
 		all = append(all, "the block list is in shadow: nobody is refused until weir shadow off "+off)
 	}
-	for _, own := range loopback {
+	for _, own := range skeleton.OwnNetworks() {
 		if key.Prefix.IsValid() && own.Overlaps(key.Prefix) {
 			all = append(all,
 				fmt.Sprintf("%s is this machine itself: proxies and health checks that run on it are refused too", key))
@@ -278,6 +279,7 @@ func (b backend) banWarnings(key store.BanKey) (all []string) {
 	return all
 }
 
+// loopback is left out of imported lists. Other addresses of this machine are not: with them, whole networks would be.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
 
 // keepNow waits until what was done is safe and in the kernel, and else says what that means.
