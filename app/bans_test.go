@@ -122,8 +122,8 @@ func TestBannedEverywhere(t *testing.T) {
 	served("at first", true, true)
 	r := b.ban(console.BanOrder{Who: "192.0.2.0/24", For: weir.Duration(time.Hour), Reason: "a scraper"})
 	own := slices.ContainsFunc(skeleton.OwnNetworks(), netip.MustParsePrefix("192.0.2.0/24").Overlaps)
-	if !r.Kept || (len(r.Warnings) != 0) != own || r.Ban.Reason != "a scraper" || !r.Ban.Operator || !r.Ban.Since.Equal(noon) ||
-		!r.Ban.Until.Equal(noon.Add(time.Hour)) {
+	if !r.Kept || (len(r.Warnings) != 0) != own || r.Ban.Reason != "a scraper" || !r.Ban.Operator ||
+		!r.Ban.Since.Equal(noon) || !r.Ban.Until.Equal(noon.Add(time.Hour)) {
 		t.Errorf("%+v", r)
 	}
 	served("banned", false, true)
