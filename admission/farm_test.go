@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/farm/farmtest"
+	"weir/internal/testkit/needs"
 )
 
 // TestFarmSharesTheCapacityByDemand: whatever reaches which node, all nodes together let in what one would.
@@ -186,6 +187,7 @@ func TestFarmLoad(t *testing.T) {
 }
 
 func TestDivide(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		places := rapid.IntRange(1, 200).Draw(t, "places")
 		wants := rapid.SliceOfN(rapid.Float64Range(0, 500), 1, 64).Draw(t, "wants")

@@ -6,10 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 // The line is what a sorted list would be.
 func TestOrderIsASortedList(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		var o order
 		var want []uint64

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/testkit/needs"
 )
 
 // What a client may write into the forwarding headers: parts, in any order, as often as it likes.
@@ -43,6 +44,7 @@ func relay(t *rapid.T, lines []string, element, name string) []string {
 // TestNobodyForgesTheirSource: a client behind proxies that append their peer to one header writes whatever it likes
 // into both. It is charged by its own address, its ban holds, and no list frees it that does not have it.
 func TestNobodyForgesTheirSource(t *testing.T) {
+	needs.Unwatched(t)
 	client, peer := netip.MustParseAddr("203.0.113.9"), netip.MustParseAddr("10.0.0.1")
 	everyone := func(addr netip.Addr) bool { return addr != client } // the widest list without the client
 	all := prefixes("0.0.0.0/1", "128.0.0.0/2", "192.0.0.0/5", "200.0.0.0/7", "202.0.0.0/8", "203.0.112.0/24",
@@ -117,6 +119,7 @@ func TestTheSourceMustBeKnown(t *testing.T) {
 
 // TestReadFromTheRight: of lines that keep to the grammar, the elements are the same from the right as from the left.
 func TestReadFromTheRight(t *testing.T) {
+	needs.Unwatched(t)
 	element := rapid.SampledFrom([]string{"", "for=1.1.1.1", `for="[2001:db8::7]:80";proto=http`, `a="x, y";for=_h`,
 		`by="\"";a="\\";c=d`, `a="\\\", for=9"`, `a=""`})
 	rapid.Check(t, func(t *rapid.T) {

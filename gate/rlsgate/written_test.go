@@ -8,10 +8,13 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 // An answer is written as protobuf's own code writes it, after what was there before.
 func TestWritten(t *testing.T) {
+	needs.Unwatched(t)
 	number := rapid.OneOf(rapid.Uint32Range(0, 2), rapid.Uint32Range(126, 129), rapid.Uint32())
 	code := rapid.SampledFrom([]rls.RateLimitResponse_Code{rls.RateLimitResponse_OK, rls.RateLimitResponse_OVER_LIMIT})
 	rapid.Check(t, func(t *rapid.T) {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 // score counts, in rounds: what another round has counted is worth nothing.
@@ -134,6 +136,7 @@ func TestEmpty(t *testing.T) {
 // TestAgainstAMap: whatever is done, an entry that is there has what a map without a bound has, and a set that never
 // had more keys than entries has forgotten nothing.
 func TestAgainstAMap(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		const sets = 2
 		ways := rapid.IntRange(1, 4).Draw(rt, "ways")

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 // TestIntervals: as tables of statistics have them (exact Poisson: Garwood 1936; shares: Wilson 1927).
@@ -37,6 +39,7 @@ func TestIntervals(t *testing.T) {
 
 // What was seen lies in its interval, which is narrower the more there is of it.
 func TestIntervalsHoldWhatWasSeen(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 20_000).Draw(t, "n")

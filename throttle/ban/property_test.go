@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir/identify"
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 
@@ -152,6 +153,7 @@ func (m *model) advance(now time.Time) {
 
 // Whatever happens, the list says what the model says, and whoever watches knows the whole list.
 func TestAnySequence(t *testing.T) {
+	needs.Unwatched(t)
 	clients := []string{"", "a", "b", "c", "d", "e"}
 	var sources []netip.Addr
 	for _, s := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.130", "198.51.100.1", "2001:db8::1",
@@ -238,6 +240,7 @@ func TestAnySequence(t *testing.T) {
 
 // The table says what a map says, whatever its size.
 func TestTable(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		tab, want := newTable[int](), map[int]*item{}
 		for range rapid.IntRange(1, 400).Draw(rt, "steps") {
@@ -266,6 +269,7 @@ func TestTable(t *testing.T) {
 
 // Networks as the table knows them are told apart as prefixes are.
 func TestNetworks(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		some := rapid.Custom(func(t *rapid.T) netip.Prefix {
 			b := rapid.SliceOfN(rapid.SampledFrom([]byte{0, 1, 0x80, 0xff}), 16, 16).Draw(t, "bytes")

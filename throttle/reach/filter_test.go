@@ -76,6 +76,7 @@ func TestFilterHasRoom(t *testing.T) {
 }
 
 func TestFilterIsStored(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		keys := drawKeys(t, "keys", 300)
 		f := filterOf(keys)
@@ -103,6 +104,7 @@ func TestFilterIsStored(t *testing.T) {
 }
 
 func TestFilterMerges(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawKeys(t, "x", 300)
 		y := append(slices.Clone(x[:rapid.IntRange(0, len(x)).Draw(t, "both")]), drawKeys(t, "y", 20)...)

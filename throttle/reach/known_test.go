@@ -110,6 +110,7 @@ func TestKnownHasRoom(t *testing.T) {
 
 // Whoever was added is known, also after others were; and nobody is added twice.
 func TestKnownForgetsNobody(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		var k Known
 		all := drawKeys(t, "keys", 1000)
@@ -155,6 +156,7 @@ func TestKnownManyForgetsNobody(t *testing.T) {
 
 // What is stored is what was there, and is not changed by what comes later.
 func TestKnownIsStored(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		keys := drawKeys(t, "keys", 600)
 		k := knownOf(keys)
@@ -180,6 +182,7 @@ func TestKnownIsStored(t *testing.T) {
 }
 
 func TestKnownMerges(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		x := drawKeys(t, "x", 500)
 		y := append(drawKeys(t, "y", 500), x[:rapid.IntRange(0, len(x)).Draw(t, "both")]...)

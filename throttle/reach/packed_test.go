@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 // A packed set has what was packed and nothing else, however the values lie.
 func TestPacked(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		bound := generations[rapid.IntRange(0, 2).Draw(t, "generation")].bound
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))

@@ -217,6 +217,7 @@ func drawKeys(t *rapid.T, name string, most int) []uint64 {
 
 // It makes no difference when a sketch stops being exact.
 func TestSketchIsPlain(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s, err := NewSketch(256 << rapid.IntRange(0, 1).Draw(t, "doubled"))
 		if err != nil {
@@ -293,6 +294,7 @@ func storedBytes(s interface {
 }
 
 func TestSketchIsStored(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		s, _ := NewSketch(256)
 		for _, key := range drawKeys(t, "keys", 200) {

@@ -7,6 +7,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/testkit/needs"
 )
 
 // TestSourceSchedule: the first schedule of the document, 4 bits up to 10 %, 8 bits at 80 %.
@@ -57,6 +58,7 @@ func TestDoubling(t *testing.T) {
 // TestFromNoLoad: with from_load 0% the first work is asked without any load, from the first request on, and it never
 // goes dormant.
 func TestFromNoLoad(t *testing.T) {
+	needs.Unwatched(t)
 	idle := new(weir.Share(0))
 	for name, o := range map[string]Options{
 		"steered":  {FromLoad: idle},
@@ -192,6 +194,7 @@ func TestSteeringAfterAJump(t *testing.T) {
 // TestSteeringBounds: whatever happens, the work is between zero and what a phone can bear, and zero when nothing
 // happens for long.
 func TestSteeringBounds(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		o := Options{DoubleEvery: new(weir.Duration(rapid.SampledFrom([]time.Duration{0, 0, time.Second}).Draw(t,
 			"double")))}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp/classic"
 )
 
@@ -544,6 +545,7 @@ func TestID(t *testing.T) {
 // TestHashesSameAnswers: what sha256-k takes is what the hashes of its parts say, for solutions of which about every
 // other one is right.
 func TestHashesSameAnswers(t *testing.T) {
+	needs.Unwatched(t)
 	r := rand.New(rand.NewPCG(15, 16))
 	right := 0
 	for range 5000 {

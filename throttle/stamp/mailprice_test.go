@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/testkit/needs"
 )
 
 // pricedIssuer is a issuer whose price is not fixed.
@@ -156,6 +157,7 @@ func TestMailConfigure(t *testing.T) {
 
 // TestMailPriceIsTheLowestOfLate holds the prices that are good against a plain list of all that were asked.
 func TestMailPriceIsTheLowestOfLate(t *testing.T) {
+	needs.Unwatched(t)
 	var steps []Step
 	for i := range MaxSteps {
 		steps = append(steps, Step{weir.Share(i+1) / MaxSteps, Work(100 + i)})

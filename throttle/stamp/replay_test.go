@@ -169,6 +169,7 @@ func TestFilterFull(t *testing.T) {
 // sometimes jumps to wherever it has been or never was, no stamp that is still good is accepted more often than it may
 // be.
 func TestFilterNeverForgets(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		ttl := time.Duration(rapid.IntRange(1, 5000).Draw(t, "ttl")) * time.Millisecond
 		f := NewFilter(ttl, 1<<20)

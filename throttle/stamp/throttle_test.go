@@ -12,6 +12,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/testkit/needs"
 )
 
 func nofiles(string) ([]byte, error) { return nil, fs.ErrNotExist }
@@ -257,6 +258,7 @@ func TestPoolTakesWhomItCan(t *testing.T) {
 
 // TestSeenIsBounded: however many come, the table stays as it is, and nobody is held to more than they did.
 func TestSeenIsBounded(t *testing.T) {
+	needs.Unwatched(t)
 	s := newSeen()
 	more := 0
 	for i := range 400_000 {

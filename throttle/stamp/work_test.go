@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"weir"
+	"weir/internal/testkit/needs"
 	"weir/throttle/stamp/classic"
 )
 
@@ -37,6 +38,7 @@ func TestParseWork(t *testing.T) {
 }
 
 func TestWorkRoundTrip(t *testing.T) {
+	needs.Unwatched(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := Work(rapid.Uint64Range(0, uint64(MaxWork)).Draw(t, "work"))
 		if got, err := ParseWork(w.String()); err != nil || got != w {

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"weir/internal/testkit/needs"
 )
 
 var bg = context.Background()
@@ -63,6 +65,7 @@ func TestPrime(t *testing.T) {
 
 // TestField: multiplication agrees with math/big.
 func TestField(t *testing.T) {
+	needs.Unwatched(t)
 	f := theField()
 	edges := []*big.Int{new(big.Int), big.NewInt(1), new(big.Int).Sub(f.big, big.NewInt(1)),
 		new(big.Int).Sub(f.big, big.NewInt(2))}
