@@ -19,6 +19,7 @@ import (
 	"weir"
 	"weir/console"
 	"weir/identify"
+	"weir/internal/testkit/needs"
 )
 
 // behindProxies has the gates that take a proxy's word for where a request came from. Lists free the proxy and a
@@ -169,6 +170,7 @@ func appended(maintained identify.Header, added []string, client string, joined 
 // TestNothingAddedHelps: over every gate that reads forwarding headers, a client behind a proxy that appends its
 // address is refused when it is banned, and limited, whatever it adds to the request; nobody else is.
 func TestNothingAddedHelps(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for _, maintained := range []identify.Header{identify.XForwardedFor, identify.ForwardedHeader} {
 		t.Run(string(maintained), func(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
+	"weir/internal/testkit/needs"
 )
 
 // dodges are ways to write /login that some server reads so.
@@ -269,6 +270,7 @@ func (c *crossing) decide(account string, route any) int {
 // TestNoSpellingDodgesALimit: at every gate, all spellings of a path have one limit together, and nobody else
 // notices.
 func TestNoSpellingDodgesALimit(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	c := newCrossing(t)
 	control := console.NewClient(c.app.ControlPath())

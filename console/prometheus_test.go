@@ -21,6 +21,7 @@ const prometheusFrom = "apt-get install prometheus"
 
 // TestPromtool: Prometheus accepts the rules, and every alert fires on what it is for and on nothing else.
 func TestPromtool(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	promtool := needs.Program(t, "promtool", prometheusFrom)
 	if out, err := exec.Command(promtool, "check", "rules", rulesFile).CombinedOutput(); err != nil {

@@ -19,6 +19,7 @@ import (
 
 	"weir"
 	"weir/identify"
+	"weir/internal/testkit/needs"
 	"weir/internal/testkit/readers"
 	taker "weir/internal/testkit/recorder"
 )
@@ -133,6 +134,7 @@ func linesOf(r taker.Request) (all []readers.Line) {
 // read another account in the bytes that it gets than the one that was charged; or the request gets 400 and reaches
 // nobody.
 func TestTheUpstreamReadsWhoPaid(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	ca := newAuthority(t, "ca")
 	for _, place := range []string{"header:X-Api-Key", "bearer", "query:key", "cookie:session"} {

@@ -39,6 +39,7 @@ const (
 // Two thousand idle connections, in full ten thousand, are kept, each in bounded memory, and still served. Their other
 // ends are in a process of their own, so that there are descriptors for all, and the memory is the gate's alone.
 func TestIdleConnections(t *testing.T) {
+	needs.Unwatched(t)
 	if os.Getenv(idleAddress) != "" {
 		idleClients(t)
 		return

@@ -102,6 +102,7 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 // A body of 256 MiB, in full 1 GiB, goes through in either direction while the heap stays small.
 func TestLargeBody(t *testing.T) {
+	needs.Unwatched(t)
 	size := int64(256 << 20)
 	if needs.Long() {
 		size = 1 << 30

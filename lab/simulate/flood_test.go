@@ -41,6 +41,7 @@ func crowdOf(t *testing.T, all []FloodCrowd, name string) FloodCrowd {
 
 // Where there is no flood, everybody is served, nothing is asked, and weir makes no difference.
 func TestNoFlood(t *testing.T) {
+	needs.Unwatched(t)
 	s := flood(t, scene())
 	for i, c := range s.Crowds {
 		if c.Share != 1 || c.MeanWait > 0.05 || c.Stamps != 0 {
@@ -58,6 +59,7 @@ func TestNoFlood(t *testing.T) {
 // A flood that pays nothing, of ten times what the service can do: people are served all the same, and nothing is asked
 // any more soon after it. Without weir hardly anybody is.
 func TestUnpaidFlood(t *testing.T) {
+	needs.Unwatched(t)
 	o := scene()
 	o.Flood = 500
 	s := flood(t, o)
@@ -147,6 +149,7 @@ func TestFloodIsTheSameAgain(t *testing.T) {
 
 // Every second there is a point, and the crowds in it add up.
 func TestFloodPoints(t *testing.T) {
+	needs.Unwatched(t)
 	o := scene()
 	o.Flood, o.For, o.From, o.Until = 200, 30*time.Second, 5*time.Second, 20*time.Second
 	s := flood(t, o)

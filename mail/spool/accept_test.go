@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/internal/testkit/needs"
 	"weir/mail/nexthop"
 	"weir/store"
 	"weir/throttle/outbreak"
@@ -568,6 +569,7 @@ func TestNullSenderOfTheStopped(t *testing.T) {
 
 // TestTenThousandWait: the largest stop there is.
 func TestTenThousandWait(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	r := newRig(t, func(r *rig) {
 		r.gate.Mail.Stop, r.gate.Mail.MaxMSlack, r.gate.Mail.Recipients = new(outbreak.MaxStop), new(0),

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit/needs"
 	"weir/store"
 )
 
@@ -41,6 +42,7 @@ func (r *rig) reminders(address string) (n int) {
 // TestReminders: a user is reminded of held mail, and then less and less often; a restart neither reminds twice nor
 // forgets.
 func TestReminders(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	r := newRig(t, func(r *rig) { r.gate.RemindAfter = 2 * day })
 	r.sent(ann, recipients("a", 40)...) // 15 pass, 25 are held, and she is stopped
@@ -214,6 +216,7 @@ func TestExpiryLeavesDecisions(t *testing.T) {
 
 // TestAgingBounds: no more than maxExpired messages and maxReminders users in an hour; the others an hour later.
 func TestAgingBounds(t *testing.T) {
+	needs.Unwatched(t)
 	if testing.Short() {
 		t.Skip("stores two thousand messages")
 	}

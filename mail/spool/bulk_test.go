@@ -145,6 +145,7 @@ func (r *rig) fill(n int) {
 
 // Very many held messages are acted on in parts, in little memory. What comes meanwhile is left alone.
 func TestBulkOfVeryMany(t *testing.T) {
+	needs.Unwatched(t)
 	if testing.Short() {
 		t.Skip("writes very many messages")
 	}
@@ -223,6 +224,7 @@ func TestBulkRetry(t *testing.T) {
 // TestTrail: a bounded number of steps is remembered, the last ones, in memory and in the file that another run reads.
 // A message is found by each of its ids.
 func TestTrail(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "trail")
 	domains := false

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/testkit/needs"
 	"weir/store"
 	"weir/throttle/outbreak"
 )
@@ -83,6 +84,7 @@ func TestReleaseUpTo(t *testing.T) {
 
 // TestReleaseVeryMuch: all is all, in as many transactions as it takes.
 func TestReleaseVeryMuch(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	r := newRig(t)
 	const all = maxAct + 7

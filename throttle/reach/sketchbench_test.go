@@ -70,13 +70,17 @@ func BenchmarkAdd(b *testing.B) {
 	}
 }
 
-// BenchmarkSketchError tells by how much counts are wrong, over 100 keys.
+// BenchmarkSketchError tells by how much counts are wrong, over 100 keys, in short over three.
 func BenchmarkSketchError(b *testing.B) {
+	keys := uint64(100)
+	if testing.Short() {
+		keys = 3
+	}
 	for _, n := range []int{10, 10_000, 1_000_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
 			for b.Loop() {
 				var counts, estimates []float64
-				for seed := range uint64(100) {
+				for seed := range keys {
 					s := sketchOf(someKeys(seed, n))
 					counts, estimates = append(counts, errorOf(s.Count(), n)),
 						append(estimates, errorOf(s.Estimate(), n))

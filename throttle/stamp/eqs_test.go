@@ -597,6 +597,7 @@ func TestEqsAllocates(t *testing.T) {
 
 // TestEqsLuck is target S5 for eqs60: the hits of a counter are Poisson distributed.
 func TestEqsLuck(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	for _, w := range []Work{eqsLeast, 1 << 20, 5_000_000} {
 		const draws = 200_000

@@ -29,6 +29,7 @@ func inOrder(hits []eqsSolution) (solution []byte) {
 
 // TestEqsEffortEverywhere: the effort of each hit counts, whichever place it has, and to the last bit.
 func TestEqsEffortEverywhere(t *testing.T) {
+	needs.Unwatched(t)
 	t.Parallel()
 	k, r := sipKey{5, 6, 7, 8}, rand.New(rand.NewPCG(21, 22))
 	hits := someHits(&k, math.MaxUint32-40, 3*eqsHits)

@@ -138,6 +138,7 @@ func sameText(tb testing.TB, text string, room int) {
 // TestDecodeText: texts of each length, with each character in each of the last places, and with as much room as they
 // need, one byte less and some more.
 func TestDecodeText(t *testing.T) {
+	needs.Unwatched(t)
 	r := rand.New(rand.NewPCG(9, 10))
 	for n := range 100 {
 		b := make([]byte, n)
