@@ -176,6 +176,7 @@ type Farm struct {
 	nextParts tick   // when parts of snapshots may be sent again
 	ending    tick   // when to say that a run of a node ended; 0: none did
 	ended     uint64 // how often that was said
+	back      tick   // when a node was last heard that was lost or new
 }
 
 // Join makes this node known to the others.

@@ -176,6 +176,7 @@ func (f *Farm) hearBeat(d *delivery, proven bool, now time.Time) {
 	m.ended, m.knows = b.Ended, b.Knows
 	f.heed(m, &b.Roll, set)
 	if before != Up {
+		f.back = f.now
 		delete(f.strangers, m.Name)
 		f.log.Info("a node of the farm is up", "node", m.Name, "version", m.Version, "was", string(before))
 		f.told(m.Member)
@@ -329,8 +330,8 @@ func (f *Farm) age() {
 			m.State, m.lost, m.mourned = Lost, f.now, false
 			f.log.Warn("a node of the farm is lost", "node", m.Name)
 			f.told(m.Member)
-		case m.State == Lost && !m.mourned && f.now-m.lost >= LostAfter:
-			m.mourned = true // a run that comes back before can say itself what others missed
+		case m.State == Lost && !m.mourned && f.mourn(m):
+			m.mourned = true
 			f.ended++
 		case m.State == Left && f.now-m.left >= forgetAfter:
 			f.drop(m)
@@ -345,6 +346,13 @@ func (f *Farm) age() {
 			delete(f.strangers, name)
 		}
 	}
+}
+
+// mourn reports whether it is time to say what a lost node told this one. Soon it may come back, and can say itself what
+// others missed. But a node that came back shortly before it was lost grants with this one already, and may have heard
+// nothing of it: this one did not speak for it then, as it did not know that it was lost.
+func (f *Farm) mourn(m *member) bool {
+	return f.now-m.lost >= LostAfter || f.back != 0 && f.back <= m.lost && m.lost-f.back < 2*LostAfter
 }
 
 // reject counts a message that does not open.

@@ -142,3 +142,34 @@ func TestBusyNodeIsNotAsked(t *testing.T) {
 		}
 	}
 }
+
+// A node that comes back when another is cut off hears what that one had told meanwhile as soon as it is lost: from then
+// on those who hear each other grant together.
+func TestWhoComesBackHearsOfTheLost(t *testing.T) {
+	w := newWorld(t, 1, 3, lan, false)
+	for _, n := range w.nodes {
+		n.Started = func(n *farmtest.SimNode) {
+			s := &set{farm: n.Farm(), has: map[string]bool{}, all: true}
+			w.sets[n] = s
+			if _, err := s.farm.Keep(topic, lasting{s, true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	w.start(t)
+	w.Run(10 * time.Second)
+	a, b, c := w.nodes[0], w.nodes[1], w.nodes[2]
+	w.Cut([]*farmtest.SimNode{b}, w.nodes)
+	w.Run(farm.LostAfter + 500*time.Millisecond)
+	w.grow(c, 10)
+	w.Run(100 * time.Millisecond)
+	w.Heal()
+	w.Cut([]*farmtest.SimNode{c}, w.nodes)
+	w.Run(farm.LostAfter + 500*time.Millisecond)
+	if got := states(b); got != "a up, c lost" {
+		t.Fatal(got)
+	}
+	if n := len(w.sets[b].has); n != 1 || len(w.sets[a].has) != 1 {
+		t.Errorf("it has heard %d of 1, and the other one %d", n, len(w.sets[a].has))
+	}
+}

@@ -23,11 +23,13 @@ type story struct {
 	left     map[*node]bool // it said goodbye and serves on
 	away     map[*node]bool // it does not run
 	parted   bool
-	cutNow   bool
+	cutOff   *node // cannot be heard by the others now; nil if all hear each other
 	// Who has said goodbye and is not back, each with those that ran then, as far as they have not ended since.
 	gone    map[*node]map[*node]bool
 	stray   map[*node]bool // it was gone while the others could not hear each other, or had all ended
 	started int            // nodes that belong to the farm
+	// What was charged by a node whose disk was lost while nobody else had it in memory.
+	forgotten map[*charge]bool
 }
 
 const (
@@ -49,7 +51,7 @@ var storyPolicies = []Policy{
 var storyEvents = map[string]func(s *story, n *node){
 	"term":        func(s *story, n *node) { s.end(n, true); s.pause(); s.begin(n) },
 	"kill":        func(s *story, n *node) { s.end(n, false); s.pause(); s.begin(n) },
-	"disk lost":   func(s *story, n *node) { s.end(n, s.rand.IntN(2) == 0); n.kept, n.Kept = shelf{}, nil; s.begin(n) },
+	"disk lost":   func(s *story, n *node) { s.loseDisk(n) },
 	"stay away":   func(s *story, n *node) { s.end(n, s.rand.IntN(2) == 0) },
 	"come back":   func(s *story, _ *node) { s.back() },
 	"all term":    func(s *story, _ *node) { s.all(true) },
@@ -67,7 +69,7 @@ func tell(t tb, seed uint64) *story {
 	r := rand.New(rand.NewPCG(seed, 39))
 	p := storyPolicies[r.IntN(len(storyPolicies))]
 	s := &story{rand: r, left: map[*node]bool{}, away: map[*node]bool{}, started: 3,
-		gone: map[*node]map[*node]bool{}, stray: map[*node]bool{},
+		gone: map[*node]map[*node]bool{}, stray: map[*node]bool{}, forgotten: map[*charge]bool{},
 		world: newWorld(t, seed, 4, farmtest.Network{DelayMin: 100 * time.Microsecond, DelayMax: time.Millisecond},
 			one(p))}
 	listed := r.IntN(2) * 3
@@ -104,7 +106,7 @@ func (s *story) fail(format string, args ...any) {
 // serve has each account ask a few times, at any nodes.
 func (s *story) serve() {
 	for n := range s.gone {
-		s.stray[n] = s.stray[n] || s.cutNow
+		s.stray[n] = s.stray[n] || s.cutOff != nil
 	}
 	for range 6 {
 		for i := range storyAccounts {
@@ -160,9 +162,31 @@ func (s *story) begin(n *node) {
 	delete(s.gone, n)
 }
 
+// loseDisk restarts a node without its disk. What it has charged the others know, if they hear it.
+func (s *story) loseDisk(n *node) {
+	if !slices.ContainsFunc(s.nodes, func(other *node) bool { return other != n && s.knows(other, n) }) {
+		for _, ledger := range s.ledger {
+			for _, c := range ledger {
+				if c.node == n {
+					s.forgotten[c] = true
+				}
+			}
+		}
+	}
+	s.end(n, s.rand.IntN(2) == 0)
+	n.kept, n.Kept = shelf{}, nil
+	s.begin(n)
+}
+
+// knows reports whether a node runs that has heard what another one charged.
+func (s *story) knows(n, other *node) bool {
+	return !s.away[n] && !s.left[n] &&
+		(s.away[other] || !s.left[other] && s.cutOff != n && s.cutOff != other)
+}
+
 func (s *story) heal() {
 	s.Heal()
-	s.cutNow = false
+	s.cutOff = nil
 }
 
 func (s *story) back() {
@@ -192,7 +216,7 @@ func (s *story) cut(n *node) {
 		}
 	}
 	s.Cut([]*farmtest.SimNode{n.SimNode}, others)
-	s.parted, s.cutNow = true, true
+	s.parted, s.cutOff = true, n
 }
 
 // leave has a node serve on alone.
@@ -209,10 +233,10 @@ func (s *story) leave(n *node) {
 }
 
 // strayed is what nodes used that were gone when the others were parted, or had all ended. Each side, or those that
-// began anew, may grant that once more: nobody knows whose part it was, or that it was used.
+// began anew, may grant that once more: nobody knows whose part it was, or that it was used. And what is forgotten.
 func (s *story) strayed(account string) (n int) {
 	for _, c := range s.ledger[account] {
-		if s.stray[c.node] {
+		if s.stray[c.node] || s.forgotten[c] {
 			n++
 		}
 	}
