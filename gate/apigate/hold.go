@@ -21,7 +21,7 @@ type hold struct {
 	pass  policy.Pass
 
 	expires time.Time // under register.mu
-	index   int       // in the heap, under register.mu
+	place   int       // in register.due, under register.mu
 
 	mu     sync.Mutex
 	answer weir.Answer   // what is known so far; the pass itself may be in use

@@ -1,11 +1,11 @@
 package apigate
 
 import (
-	"container/heap"
 	"sync"
 	"time"
 
 	"weir/internal/clock"
+	"weir/internal/queue"
 )
 
 // A register has every open hold. The goroutine that takes a hold out of it settles it, so that each is settled once.
@@ -17,14 +17,16 @@ type register struct {
 
 	mu     sync.Mutex
 	open   map[string]*hold
-	due    expiries
+	due    queue.Ranked[hold] // the one that expires first goes first
 	timer  clock.Timer
 	wake   time.Time // when the timer fires
 	closed bool
 }
 
 func newRegister(env Env, expire func(*hold)) *register {
-	return &register{clock: env.Clock, seen: env.Observer, expire: expire, open: map[string]*hold{}}
+	due := queue.NewRanked(func(a, b *hold) bool { return a.expires.Before(b.expires) },
+		func(h *hold) *int { return &h.place })
+	return &register{clock: env.Clock, seen: env.Observer, expire: expire, open: map[string]*hold{}, due: due}
 }
 
 // add enters a hold for a time, and returns when it expires; false when there is no room.
@@ -37,7 +39,7 @@ func (r *register) add(h *hold, ttl time.Duration, most int) (time.Time, bool) {
 	now := r.clock.Now()
 	h.expires = now.Add(ttl)
 	r.open[h.id] = h
-	heap.Push(&r.due, h)
+	r.due.Add(h)
 	r.arm(now)
 	r.seen.Holds(1)
 	return h.expires, true
@@ -59,7 +61,7 @@ func (r *register) keep(h *hold, ttl time.Duration) (time.Time, bool) {
 	}
 	if later := r.clock.Now().Add(ttl); later.After(h.expires) {
 		h.expires = later
-		heap.Fix(&r.due, h.index)
+		r.due.Fix(h)
 	}
 	return h.expires, true
 }
@@ -92,18 +94,19 @@ func (r *register) close() []*hold {
 // remove, arm and stop are called with r.mu held.
 func (r *register) remove(h *hold) {
 	delete(r.open, h.id)
-	heap.Remove(&r.due, h.index)
+	r.due.Remove(h)
 	r.seen.Holds(-1)
 }
 
 // arm sets the timer for the hold that expires first, unless it fires early enough already. A timer that fires too
 // early, for a hold that is gone, costs less than setting it again with every hold.
 func (r *register) arm(now time.Time) {
-	if len(r.due) == 0 || r.timer != nil && !r.due[0].expires.Before(r.wake) {
+	first := r.due.First()
+	if first == nil || r.timer != nil && !first.expires.Before(r.wake) {
 		return
 	}
 	r.stop()
-	r.wake = r.due[0].expires
+	r.wake = first.expires
 	r.timer = r.clock.AfterFunc(r.wake.Sub(now), r.run)
 }
 
@@ -126,35 +129,11 @@ func (r *register) expired() (over []*hold) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.clock.Now()
-	for len(r.due) > 0 && !r.due[0].expires.After(now) {
-		over = append(over, r.due[0])
-		r.remove(r.due[0])
+	for h := r.due.First(); h != nil && !h.expires.After(now); h = r.due.First() {
+		over = append(over, h)
+		r.remove(h)
 	}
 	r.stop() // it has fired, or another one has in its place
 	r.arm(now)
 	return over
-}
-
-// expiries is a heap of holds, the one that expires first on top.
-type expiries []*hold
-
-func (e expiries) Len() int           { return len(e) }
-func (e expiries) Less(i, j int) bool { return e[i].expires.Before(e[j].expires) }
-func (e expiries) Swap(i, j int) {
-	e[i], e[j] = e[j], e[i]
-	e[i].index, e[j].index = i, j
-}
-
-func (e *expiries) Push(x any) {
-	h := x.(*hold)
-	h.index = len(*e)
-	*e = append(*e, h)
-}
-
-func (e *expiries) Pop() any {
-	last := len(*e) - 1
-	h := (*e)[last]
-	(*e)[last] = nil
-	*e = (*e)[:last]
-	return h
 }

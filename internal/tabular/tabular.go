@@ -3,6 +3,7 @@
 package tabular
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -83,6 +84,17 @@ func total(widths []int) int {
 		}
 	}
 	return sum
+}
+
+// Drop removes a column, where it says nothing.
+func (t *Table) Drop(head string) {
+	i := slices.IndexFunc(t.Columns, func(c Column) bool { return c.Head == head })
+	t.Columns = slices.Delete(t.Columns, i, i+1)
+	for j, cells := range t.Rows {
+		if len(cells) > 1 {
+			t.Rows[j] = slices.Delete(cells, i, i+1)
+		}
+	}
 }
 
 // Lines writes the table, in no more than width if that can be done. A width of 0 is no bound.

@@ -15,7 +15,6 @@ import (
 
 	"weir/console"
 	"weir/mail/notice"
-	"weir/store"
 )
 
 func orderAll(user string) console.MailOrder { return console.MailOrder{User: user, All: true} }
@@ -154,23 +153,5 @@ func TestNotes(t *testing.T) {
 	const text = "After 0.5 s the account is stopped."
 	if got, want := noted(text, 24), "  · After 0.5 s the\n    account is stopped.\n"; got != want {
 		t.Errorf("%q, want %q", got, want)
-	}
-}
-
-func TestBacklog(t *testing.T) {
-	var b backlog
-	at := time.Unix(1_000_000_000, 0)
-	b.look(new(console.Status), at)
-	if b.dials(at, at) != nil {
-		t.Error("a scene without mail has figures of it")
-	}
-	b.look(&console.Status{Mail: &console.MailStatus{Recipients: map[store.State]int{store.Delayed: 3, store.Held: 2,
-		store.Ready: 7}}}, at)
-	if d := b.dials(at, at); len(d) != 1 || d[0].value != "5" || !slices.Equal(d[0].history, []float64{5}) {
-		t.Errorf("%+v", d)
-	}
-	b.look(&console.Status{Mail: &console.MailStatus{Stopped: 1}}, at)
-	if d := b.dials(at, at); d[0].unit != "STOPPED" || d[0].value != "0" {
-		t.Errorf("%+v", d)
 	}
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -10,7 +11,7 @@ import (
 	"weir/lab/machine"
 )
 
-// redraw is how often the view is drawn.
+// redraw is how often the report so far is shown.
 const redraw = 200 * time.Millisecond
 
 type play struct {
@@ -18,12 +19,12 @@ type play struct {
 	house  *house
 	show   show
 	parts  parts
-	began  time.Time // the scene
-	halved time.Time // the half
+	halved time.Time // the half began
 	on     bool      // the throttle is at work
+	before uint64    // what was held back when the half began
 	seen   seen      // in this half
 	strain strain    // where there are stamps
-	queue  backlog   // where there is mail
+	report SceneReport
 }
 
 // seen is what the status of the throttles showed.
@@ -35,49 +36,41 @@ type seen struct {
 // parts say how long each half takes. 0 means until the context ends.
 type parts struct{ without, with time.Duration }
 
-// total returns how long the scene takes, or 0 when that is open.
-func (p parts) total() time.Duration {
-	if p.with == 0 {
-		return 0
-	}
-	return p.without + p.with
-}
-
 // now is the side that is played.
 func (p *play) now() *side { return p.side(p.on) }
 
-func (p *play) perform(ctx context.Context) (r SceneReport, err error) {
-	r = SceneReport{Name: p.Name, LimitPerSecond: p.LimitPerSecond}
-	p.began = time.Now()
+func (p *play) perform(ctx context.Context) (SceneReport, error) {
+	r := &p.report
+	*r = SceneReport{Name: p.Name, LimitPerSecond: p.LimitPerSecond}
 	p.show.open(p.pair)
-	if r.Without, err = p.half(ctx, false, p.parts.without); err != nil {
-		return r, err
+	if err := p.half(ctx, &r.Without, false, p.parts.without); err != nil {
+		return *r, err
 	}
-	if r.Half, err = p.half(ctx, true, p.parts.with); err != nil {
-		return r, err
+	if err := p.half(ctx, &r.Half, true, p.parts.with); err != nil {
+		return *r, err
 	}
 	if p.Scene.Allows != nil {
 		r.FloodLimit = p.Scene.Allows(r.Half)
 	}
 	if p.Scene.Checks != nil {
-		r.Checks = p.Scene.Checks(r)
+		r.Checks = p.Scene.Checks(*r)
 	}
 	for i, a := range p.with.cast {
 		if a.Role == Flood { // on both sides they come in the same order
 			r.FloodNetworks += max(a.networks(p.with.stage).Ever, p.without.cast[i].networks(p.without.stage).Ever)
 		}
 	}
-	p.show.close(p.Scene, &r)
-	return r, nil
+	p.show.close(p.Scene, r)
+	return *r, nil
 }
 
 // half lets the cast act for a while, or until ctx ends. The actors finish what is under way.
-func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, error) {
+func (p *play) half(ctx context.Context, h *Half, on bool, length time.Duration) error {
 	p.on = on
 	if err := p.look(); err != nil {
-		return Half{}, err
+		return err
 	}
-	before := p.seen.delayed
+	p.before = p.seen.delayed
 	p.seen.bloom = nil // of the other half
 	p.strain.begin()
 	if length > 0 {
@@ -95,20 +88,26 @@ func (p *play) half(ctx context.Context, on bool, length time.Duration) (Half, e
 	}
 	var workers sync.WaitGroup
 	leave := p.now().enter(ctx, &workers, func(*player) bool { return true })
-	p.watch(&workers)
+	p.watch(h, &workers)
 	took := time.Since(p.halved)
 	leave()
 	p.tell()
 	err := p.look()
-	h := halfOf(cast, stage, took)
-	h.Delayed, h.Bloom, h.Stamps = int64(p.seen.delayed-before), p.seen.bloom, p.strain.report()
+	*h = p.soFar(took)
 	if p.Mail != nil {
 		h.Mail = p.Mail(stage)
 	}
 	if p.Farm != nil {
 		h.Farm = p.Farm(stage)
 	}
-	return h, err
+	return err
+}
+
+// soFar returns the figures of the half, but for those that are only there at its end.
+func (p *play) soFar(took time.Duration) Half {
+	h := halfOf(p.now().cast, p.now().stage, took)
+	h.Delayed, h.Bloom, h.Stamps = int64(p.seen.delayed-p.before), p.seen.bloom, p.strain.report()
+	return h
 }
 
 func (p *play) look() error {
@@ -125,7 +124,6 @@ func (p *play) look() error {
 	}
 	now := time.Now()
 	p.strain.look(&status, p.flooded(now), now)
-	p.queue.look(&status, now)
 	return nil
 }
 
@@ -140,8 +138,8 @@ func (p *play) tell() {
 	}
 }
 
-// watch draws the view until the workers have finished.
-func (p *play) watch(workers *sync.WaitGroup) {
+// watch shows the report so far until the workers have finished.
+func (p *play) watch(h *Half, workers *sync.WaitGroup) {
 	finished := make(chan struct{})
 	go func() {
 		workers.Wait()
@@ -149,13 +147,14 @@ func (p *play) watch(workers *sync.WaitGroup) {
 	}()
 	tick := time.NewTicker(redraw)
 	defer tick.Stop()
-	p.show.draw(p.view(time.Now()))
 	for {
+		took := time.Since(p.halved)
+		*h = p.soFar(took)
+		p.show.draw(p.Scene, &p.report, p.hint(took))
 		select {
 		case <-tick.C:
 			_ = p.look() // if something is wrong, it shows at the end of the half
 			p.tell()
-			p.show.draw(p.view(time.Now()))
 		case <-finished:
 			return
 		}
@@ -246,76 +245,14 @@ func (a *player) work(ctx context.Context, act func(context.Context) Result) {
 	}
 }
 
-// A view is a scene at one moment, for the live table.
-type view struct {
-	on             bool          // the throttle is at work
-	elapsed, total time.Duration // of the scene; a total of 0 is an open end
-	left           time.Duration // of the half without the throttle
-	rule           string        // the limit
-	rows           []row
-	bloom          *console.Bloom // when it was worst in this half, where there is one
-	dials          []dial         // load and work, where stamps are asked for; what waits, where there is mail
-	holds          bool           // something may be held
-}
-
-// A dial shows a value that rises and falls.
-type dial struct {
-	name, value, unit string
-	history           []float64 // in each of the last seconds, oldest first
-}
-
-type row struct {
-	name string
-	role Role
-	rates
-	held     int64     // in this half, and still
-	networks int64     // that it came from in this half; 0 where that does not matter
-	p50, p99 float64   // milliseconds, of the half so far
-	history  []float64 // served in each of the last seconds, oldest first
-}
-
-func (p *play) view(now time.Time) view {
-	v := view{on: p.on, elapsed: now.Sub(p.began), total: p.parts.total(),
-		rule: p.Scene.Rule, bloom: p.seen.bloom,
-		dials: append(p.strain.dials(p.on, p.began, now), p.queue.dials(p.began, now)...), holds: p.Scene.holds()}
-	if !p.on {
-		v.left = max(p.parts.without-now.Sub(p.halved), 0)
-	}
-	for i, a := range p.now().cast {
-		history := a.tally.history(p.began, now)
-		if p.on { // the seconds of the other half stay: they show the change
-			for j, n := range p.without.cast[i].tally.history(p.began, now) {
-				history[j] += n
-			}
-		}
-		f := a.tally.figures()
-		v.rows = append(v.rows, row{name: a.Name, role: a.Role, rates: a.tally.rates(p.halved, now),
-			held: max(f.Held, 0), networks: a.networks(p.now().stage).Half,
-			p50: f.P50, p99: f.P99, history: history})
-	}
-	return v
-}
-
-func (s *strain) dials(on bool, began, now time.Time) []dial {
-	if !s.known {
-		return nil
-	}
-	load := dial{"LOAD", percent(s.load.now), "of what the service can do", s.load.history(began, now)}
-	work := dial{"WORK", milliseconds(s.work.now), "of a phone, asked for a stamp", s.work.history(began, now)}
+// hint says what goes on.
+func (p *play) hint(took time.Duration) string {
 	switch {
-	case s.work.now == 0:
-		work.value, work.unit = "dormant", ""
-	case !on:
-		work.unit = "of a phone, would be asked"
+	case !p.on:
+		return fmt.Sprintf("In shadow: it counts, everything passes. At work in %s.",
+			max(p.parts.without-took, 0).Round(time.Second))
+	case p.parts.with == 0:
+		return p.Rule + " Ctrl-C ends the demo."
 	}
-	return []dial{load, work}
-}
-
-// history returns how many were served in each of the last whole seconds since began, oldest first.
-func (t *tally) history(began, now time.Time) []float64 {
-	var h []float64
-	for s := max(began.Unix(), now.Unix()-sparkMost); s < now.Unix(); s++ {
-		h = append(h, float64(t.at(s).served))
-	}
-	return h
+	return fmt.Sprintf("%s %s left.", p.Rule, max(p.parts.with-took, 0).Round(time.Second))
 }

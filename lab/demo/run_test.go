@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"os"
@@ -20,6 +22,23 @@ import (
 	"weir/internal/testkit/needs"
 	behind "weir/upstream"
 )
+
+// setStage builds a stage with a weir of its own. Where it fails, nothing is left behind.
+func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
+	s := newStage(newCrew(log, version, scene.Expects...))
+	cfg, err := scene.Setup(s)
+	if err == nil {
+		err = s.own(cfg)
+	}
+	if err == nil {
+		err = s.ready(scene)
+	}
+	if err != nil {
+		s.close()
+		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
+	}
+	return s, nil
+}
 
 // tidy gives the test a temporary folder of its own and fails it when something is left there.
 func tidy(t *testing.T) {
@@ -211,7 +230,7 @@ func TestTerminal(t *testing.T) {
 	if !strings.Contains(text, escHide) || shown < strings.LastIndex(text, escHide) {
 		t.Errorf("the cursor was not hidden, or not given back:\n%q", text)
 	}
-	for _, want := range []string{"WITHOUT THE THROTTLE", "WITH THE THROTTLE", "SERVED/s"} {
+	for _, want := range []string{"without the throttle, ", "with the throttle, ", "In shadow: ", "left."} {
 		if !strings.Contains(text[:shown], want) {
 			t.Errorf("no %q in the live table:\n%q", want, text)
 		}

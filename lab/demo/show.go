@@ -17,7 +17,7 @@ type show interface {
 	page(address string)                // the house is open, and there is a page of it
 	open(*pair)                         // a scene begins
 	half(on bool, length time.Duration) // a half begins, with the throttle or without; 0 is an open end
-	draw(view)                          // some time has passed
+	draw(*Scene, *SceneReport, string)  // some time has passed: the report so far, and a hint
 	note(text string)                   // something has happened
 	close(*Scene, *SceneReport)         // a scene has ended
 	hold(most time.Duration)            // all scenes have ended, and the page stays for so long
@@ -109,7 +109,7 @@ func (p *plain) half(on bool, length time.Duration) {
 	fmt.Fprintf(p.out, "%s, for %s\n", halfName(on), seconds(length.Seconds()))
 }
 
-func (p *plain) draw(view) {}
+func (p *plain) draw(*Scene, *SceneReport, string) {}
 
 func (p *plain) note(text string) { io.WriteString(p.out, noted(text, p.width())) }
 
@@ -148,8 +148,8 @@ type live struct {
 
 func (l *live) half(bool, time.Duration) {}
 
-func (l *live) draw(v view) {
-	lines := render(v, l.width(), l.colour)
+func (l *live) draw(scene *Scene, r *SceneReport, hint string) {
+	lines := render(scene, r, hint, l.width(), tabular.Ink(l.colour))
 	if l.noted {
 		lines = append([]string{""}, lines...)
 	}

@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -62,23 +61,6 @@ type Stage struct {
 
 func newStage(c crew) *Stage {
 	return &Stage{crew: c, notes: make(chan string, maxNotes), atWork: true}
-}
-
-// setStage builds a stage with a weir of its own. Where it fails, nothing is left behind.
-func setStage(scene *Scene, log *slog.Logger, version string) (*Stage, error) {
-	s := newStage(newCrew(log, version, scene.Expects...))
-	cfg, err := scene.Setup(s)
-	if err == nil {
-		err = s.own(cfg)
-	}
-	if err == nil {
-		err = s.ready(scene)
-	}
-	if err != nil {
-		s.close()
-		return nil, fmt.Errorf("scene %s: %w", scene.Name, err)
-	}
-	return s, nil
 }
 
 // own raises a weir for this stage alone.

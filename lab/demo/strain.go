@@ -2,24 +2,21 @@ package demo
 
 import (
 	"math"
-	"strconv"
 	"time"
 
 	"weir/console"
-	"weir/store"
 	"weir/throttle/stamp"
 )
 
 // A strain is the load at the gate of a scene, and the work that is asked for. The zero value has none.
 type strain struct {
-	load, work gauge // since the scene began; the work in milliseconds of a phone
-	algorithm  stamp.Algorithm
-	known      bool
-	first      counters // when the half began
-	last       counters
-	half       Stamps
-	left       time.Time // when the flood was seen to be gone; zero while it is there
-	at         time.Time // of the last look
+	algorithm stamp.Algorithm
+	known     bool
+	first     counters // when the half began
+	last      counters
+	half      Stamps
+	left      time.Time // when the flood was seen to be gone; zero while it is there
+	at        time.Time // of the last look
 }
 
 // counters are what a gate with stamps has counted since the start.
@@ -36,8 +33,6 @@ func (s *strain) look(status *console.Status, flooded bool, now time.Time) {
 		return
 	}
 	s.known, s.at = true, now
-	s.load.add(load, now)
-	s.work.add(s.phone(work), now)
 	h := &s.half
 	h.PeakLoad, h.PeakWork, h.EndWork = max(h.PeakLoad, load), max(h.PeakWork, work), work
 	if work > 0 && (h.LeastWork == 0 || work < h.LeastWork) {
@@ -99,51 +94,3 @@ func (s *strain) report() *Stamps {
 
 // tenths rounds to tenths of seconds: looks are not more frequent than that.
 func tenths(d time.Duration) float64 { return math.Round(d.Seconds()*10) / 10 }
-
-// A gauge remembers the most of something in each of the last seconds. The zero value is empty.
-type gauge struct {
-	now  float64
-	most ring[float64]
-}
-
-func (g *gauge) add(v float64, at time.Time) {
-	g.now = v
-	most := g.most.at(at.Unix())
-	*most = max(*most, v)
-}
-
-// history returns the last seconds since began, oldest first, and the current one.
-func (g *gauge) history(began, now time.Time) []float64 {
-	var h []float64
-	for at := max(began.Unix(), now.Unix()-sparkMost+1); at <= now.Unix(); at++ {
-		h = append(h, g.most.of(at))
-	}
-	return h
-}
-
-// A backlog is how much mail waits at a gate, by weir's own status. The zero value has none.
-type backlog struct {
-	queue   gauge // recipients, since the scene began
-	stopped int   // users
-	known   bool
-}
-
-func (w *backlog) look(status *console.Status, now time.Time) {
-	m := status.Mail
-	if m == nil {
-		return
-	}
-	w.known, w.stopped = true, m.Stopped
-	w.queue.add(float64(m.Recipients[store.Delayed]+m.Recipients[store.Held]+m.Recipients[store.Withheld]), now)
-}
-
-func (w *backlog) dials(began, now time.Time) []dial {
-	if !w.known {
-		return nil
-	}
-	d := dial{"WAITING", strconv.Itoa(int(w.queue.now)), "recipients", w.queue.history(began, now)}
-	if w.stopped > 0 {
-		d.unit = "STOPPED"
-	}
-	return []dial{d}
-}

@@ -12,7 +12,7 @@ type tally struct {
 	number  int // of the half
 	half    counts
 	latency histogram // of what was served in this half
-	ring    ring[counts]
+	ring    ring
 }
 
 // counts are results by kind.
@@ -48,28 +48,19 @@ func (c *counts) plus(o counts) {
 // ringSeconds is how many seconds are remembered one by one.
 const ringSeconds = 64
 
-// A ring remembers something for each of the last seconds of the clock. The zero value is empty.
-type ring[T any] [ringSeconds]struct {
+// A ring remembers the counts of each of the last seconds of the clock. The zero value is empty.
+type ring [ringSeconds]struct {
 	unix int64
-	of   T
+	of   counts
 }
 
 // at returns what is remembered for a second, to be changed.
-func (r *ring[T]) at(unix int64) *T {
+func (r *ring) at(unix int64) *counts {
 	s := &r[unix%ringSeconds]
 	if s.unix != unix {
-		var none T
-		s.unix, s.of = unix, none
+		s.unix, s.of = unix, counts{}
 	}
 	return &s.of
-}
-
-// of returns what is remembered for a second.
-func (r *ring[T]) of(unix int64) (v T) {
-	if s := &r[unix%ringSeconds]; s.unix == unix {
-		v = s.of
-	}
-	return v
 }
 
 // add counts a result that took so long, at the time it came.
@@ -124,40 +115,13 @@ func (t *tally) figures() Figures {
 }
 
 // at returns what happened in a second of the clock.
-func (t *tally) at(unix int64) counts {
+func (t *tally) at(unix int64) (c counts) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.ring.of(unix)
-}
-
-// rates returns results per second, over up to two whole seconds of the half or, while there is none, over all of it.
-func (t *tally) rates(began, now time.Time) rates {
-	const last = 2
-	first := began.Unix()
-	if began.Nanosecond() > 0 {
-		first++ // of that second only a part belongs to the half
+	if s := t.ring[unix%ringSeconds]; s.unix == unix {
+		c = s.of
 	}
-	var sum counts
-	from, to := max(first, now.Unix()-last), now.Unix()
-	if from >= to {
-		sum, _ = t.sums()
-		return sum.per(now.Sub(began).Seconds())
-	}
-	for s := from; s < to; s++ {
-		sum.plus(t.at(s))
-	}
-	return sum.per(float64(to - from))
-}
-
-// rates are counts per second.
-type rates struct{ sent, served, refused, failed float64 }
-
-func (c counts) per(seconds float64) rates {
-	if seconds <= 0 {
-		return rates{}
-	}
-	return rates{float64(c.sent) / seconds, float64(c.served) / seconds, float64(c.refused) / seconds,
-		float64(c.failed) / seconds}
+	return c
 }
 
 // A histogram of durations has buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long

@@ -1,7 +1,6 @@
 package demo
 
 import (
-	"slices"
 	"testing"
 	"time"
 )
@@ -9,7 +8,6 @@ import (
 func TestTally(t *testing.T) {
 	var y tally
 	at := func(ms int64) time.Time { return time.UnixMilli(1_000_000_000 + ms) }
-	began := at(500)
 	for i := range int64(10) { // one served every 100 ms, one refused at 1.0 s
 		y.add(Served, time.Duration(i+1)*10*time.Millisecond, at(500+100*i))
 	}
@@ -22,27 +20,12 @@ func TestTally(t *testing.T) {
 	if f.P50 < 49 || f.P50 > 51 || f.P99 < 98 || f.P99 > 102 {
 		t.Errorf("latencies: %+v", f)
 	}
-	for _, test := range []struct {
-		now  int64
-		want rates
-	}{
-		{1500, rates{12, 10, 1, 1}},       // no whole second yet: all of it, as it is now
-		{2000, rates{6, 5, 1, 0}},         // the second from 1 s
-		{3200, rates{3.5, 2.5, 0.5, 0.5}}, // that and the next
-	} {
-		if got := y.rates(began, at(test.now)); got != test.want {
-			t.Errorf("at %d: %+v, want %+v", test.now, got, test.want)
-		}
-	}
-	if got, want := y.history(began, at(3200)), []float64{5, 5, 0}; !slices.Equal(got, want) {
-		t.Errorf("history %v, want %v", got, want)
-	}
 	y.begin()
 	if f := y.figures(); f != (Figures{}) {
 		t.Errorf("a new half: %+v", f)
 	}
-	if got := y.history(began, at(2000)); !slices.Equal(got, []float64{5, 5}) {
-		t.Errorf("the seconds are gone: %v", got)
+	if got := y.at(at(1000).Unix()); got != (counts{sent: 6, served: 5, refused: 1}) {
+		t.Errorf("the seconds are gone: %+v", got)
 	}
 	y.add(Served, 0, at(1000+1000*ringSeconds))
 	if got := y.at(at(1000).Unix()); got != (counts{}) {

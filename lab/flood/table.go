@@ -55,12 +55,12 @@ func (r *Report) table(f *Flood) *tabular.Table {
 		one := &f.Rounds[i]
 		t.Rows = append(t.Rows, []tabular.Cell{
 			tabular.Tinted(tabular.Head, one.name()),
-			tabular.Tinted(met(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
+			tabular.Tinted(tint(one.Target.People), percent(one.People.Share)), tabular.Text(one.People.Half()),
 			tabular.Text(one.People.Most()),
-			tabular.Tinted(met(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
+			tabular.Tinted(tint(one.Target.Without), percent(one.Without.Share)), tabular.Text(one.Without.Half()),
 			tabular.Text(one.Without.Most()),
 			tabular.Text(number(float64(one.Flood.Served)/r.Settings.Seconds) + "/s"), tabular.Text(percent(one.Use)),
-			tabular.Tinted(met(one.Target.Met()), one.Target.String()),
+			tabular.Tinted(tint(one.Target.Met()), one.Target.String()),
 		})
 	}
 	return t
@@ -78,8 +78,8 @@ func frontName(front, title, version string) string {
 
 func (t Target) String() string { return metOrNot(t.Met()) }
 
-// met is the colour of a target.
-func met(is bool) tabular.Tint {
+// tint is the colour of a target.
+func tint(is bool) tabular.Tint {
 	if is {
 		return tabular.Good
 	}
@@ -242,86 +242,57 @@ func (p *Played) about() string {
 	}
 }
 
-// table shows the figures of so many seconds.
+// table shows the figures of so many seconds. The scene Payer is about medians, the others about who is served in time.
 func (p *Played) table(seconds float64) *tabular.Table {
+	measure, ofMedian, ofServed := "equal turns", 3, 0
+	if p.Scene == Payer {
+		measure, ofMedian, ofServed = "times", 0, 3
+	}
 	t := &tabular.Table{Columns: []tabular.Column{
 		{Head: "in front"},
-		{Head: "served", Right: true},
-		{Head: "p50", Right: true, Rank: 2},
-		{Head: "p95", Right: true, Rank: 3},
-		{Head: "attack served", Right: true, Rank: 1},
+		{Head: "beside"},
+		{Head: "served", Right: true, Rank: ofServed},
+		{Head: "median", Right: true, Rank: ofMedian},
+		{Head: "p95", Right: true, Rank: ofServed},
+		{Head: measure, Right: true, Rank: ofMedian / 3},
+		{Head: "attack served", Right: true, Rank: 2},
 		{Head: "target"},
 	}}
-	if p.Scene == Payer {
-		t.Columns = []tabular.Column{
-			{Head: "in front"},
-			{Head: "beside"},
-			{Head: "pages served", Right: true, Rank: 2},
-			{Head: "median", Right: true},
-			{Head: "times", Right: true},
-			{Head: "payer served", Right: true, Rank: 1},
-			{Head: "target"},
-		}
-	}
-	several := p.Scene.parts()[0].places > 0
-	if several {
-		t.Columns = []tabular.Column{
-			{Head: "in front"},
-			{Head: "beside"},
-			{Head: "served", Right: true},
-			{Head: "p50", Right: true, Rank: 3},
-			{Head: "p95", Right: true},
-			{Head: "equal turns", Right: true, Rank: 1},
-			{Head: "attack served", Right: true, Rank: 2},
-			{Head: "target"},
-		}
-	}
+	measured := false
 	for i := range p.Rounds {
 		one := &p.Rounds[i]
-		hue := met(one.Met)
-		name, target := tabular.Tinted(tabular.Head, frontName(one.Front, one.Title, one.Version)),
-			tabular.Tinted(hue, metOrNot(one.Met))
 		for j := range one.Parts {
-			if !several {
-				break
+			part := &one.Parts[j]
+			c, median, met := &part.Clients, part.Clients.Half(), part.met()
+			against, attack, judged := "–", "–", true
+			if p.Scene == Payer {
+				median, met, judged = part.Median(), one.Met, j == judgedPart
+				if j > 0 {
+					against = part.Ratio()
+				}
+			} else if part.TurnsMS > 0 {
+				against = duration(part.TurnsMS)
 			}
-			part, turns := &one.Parts[j], "–"
-			if part.TurnsMS > 0 {
-				turns = duration(part.TurnsMS)
+			measured = measured || against != "–"
+			switch {
+			case p.Scene == AfterFlood || p.Scene == Keys:
+				attack = percent(part.Attack.Share)
+			case part.Attack.Offered > 0:
+				attack = number(float64(part.Attack.Served)/seconds) + "/s"
 			}
-			c, hue := &part.Clients, met(part.met())
-			t.Rows = append(t.Rows, []tabular.Cell{
-				name, tabular.Text(part.Beside), tabular.Tinted(hue, percent(c.Share)), tabular.Text(c.Half()),
-				tabular.Text(c.Most()), tabular.Text(turns),
-				tabular.Text(number(float64(part.Attack.Served)/seconds) + "/s"),
-				tabular.Tinted(hue, metOrNot(part.met())),
-			})
-		}
-		if several {
-			continue
-		}
-		if p.Scene != Payer {
-			c := &one.Parts[0].Clients
-			t.Rows = append(t.Rows, []tabular.Cell{
-				name, tabular.Tinted(hue, percent(c.Share)), tabular.Text(c.Half()), tabular.Text(c.Most()),
-				tabular.Text(percent(one.Parts[0].Attack.Share)), target,
-			})
-			continue
-		}
-		for j := range one.Parts {
-			part, times, payer, judged := &one.Parts[j], tabular.Text("–"), tabular.Text("–"), tabular.Text("")
-			if j > 0 {
-				times, payer = tabular.Text(part.Ratio()),
-					tabular.Text(number(float64(part.Attack.Served)/seconds)+"/s")
-			}
-			if j == judgedPart {
-				times.Tint, judged = hue, target
+			hue, target := tabular.Plain, ""
+			if judged {
+				hue, target = tint(met), metOrNot(met)
 			}
 			t.Rows = append(t.Rows, []tabular.Cell{
-				name, tabular.Text(part.Beside), tabular.Text(percent(part.Clients.Share)), tabular.Text(part.Median()),
-				times, payer, judged,
+				tabular.Tinted(tabular.Head, frontName(one.Front, one.Title, one.Version)), tabular.Text(part.Beside),
+				tabular.Tinted(hue, percent(c.Share)), tabular.Text(median), tabular.Text(c.Most()),
+				tabular.Tinted(hue, against), tabular.Text(attack), tabular.Tinted(hue, target),
 			})
 		}
+	}
+	if !measured {
+		t.Drop(measure)
 	}
 	return t
 }

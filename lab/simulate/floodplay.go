@@ -1,13 +1,13 @@
 package simulate
 
 import (
-	"container/heap"
 	"math"
 	"math/rand/v2"
 	"net/netip"
 	"time"
 
 	"weir"
+	"weir/internal/queue"
 	"weir/throttle/stamp"
 )
 
@@ -79,7 +79,7 @@ type play struct {
 	defence
 	o      FloodOptions
 	now    time.Duration
-	agenda agenda
+	agenda queue.Ranked[due]
 	seq    int
 	all    []*crowd
 	takes  *rand.Rand
@@ -92,7 +92,8 @@ type play struct {
 }
 
 func newPlay(o FloodOptions) *play {
-	p := &play{o: o, takes: rand.New(rand.NewPCG(o.Seed, 1)), luck: rand.New(rand.NewPCG(o.Seed, 2))}
+	p := &play{o: o, takes: rand.New(rand.NewPCG(o.Seed, 1)), luck: rand.New(rand.NewPCG(o.Seed, 2)),
+		agenda: queue.NewRanked((*due).before, func(d *due) *int { return &d.place })}
 	without, phones := float64(o.Without), float64(o.Phones)
 	for i, c := range []crowd{
 		{name: CrowdDesktop, rate: o.People * (1 - without) * (1 - phones), to: o.For, speed: o.Desktop,
@@ -115,7 +116,7 @@ func newPlay(o FloodOptions) *play {
 
 func (p *play) after(d time.Duration, do func()) {
 	p.seq++
-	heap.Push(&p.agenda, due{p.now + max(d, 0), p.seq, do})
+	p.agenda.Add(&due{at: p.now + max(d, 0), seq: p.seq, do: do})
 }
 
 // run plays until nobody is left. It reports for every second how many were served, by crowd.
@@ -128,17 +129,19 @@ func (p *play) run(shown func(second int, served map[string]int)) {
 	p.after(time.Second, func() { p.tick(1, shown) })
 	for {
 		next := time.Duration(math.MaxInt64)
-		if len(p.agenda) > 0 {
-			next = p.agenda[0].at
+		first := p.agenda.First()
+		if first != nil {
+			next = first.at
 		}
 		if p.early(next) {
 			continue
 		}
-		if len(p.agenda) == 0 {
+		if first == nil {
 			return
 		}
 		p.now = next
-		heap.Pop(&p.agenda).(due).do()
+		p.agenda.Remove(first)
+		first.do()
 	}
 }
 
@@ -286,26 +289,15 @@ func (p *play) comeAgain(v *visit) {
 	}
 }
 
+// A due is what is done at a time; of one time in the order in which it was planned.
 type due struct {
-	at  time.Duration
-	seq int
-	do  func()
+	at    time.Duration
+	seq   int
+	do    func()
+	place int // in the agenda
 }
 
-type agenda []due
-
-func (a agenda) Len() int { return len(a) }
-func (a agenda) Less(i, j int) bool {
-	return a[i].at < a[j].at || a[i].at == a[j].at && a[i].seq < a[j].seq
-}
-func (a agenda) Swap(i, j int) { a[i], a[j] = a[j], a[i] }
-func (a *agenda) Push(x any)   { *a = append(*a, x.(due)) }
-func (a *agenda) Pop() any {
-	old := *a
-	last := old[len(old)-1]
-	*a = old[:len(old)-1]
-	return last
-}
+func (d *due) before(o *due) bool { return d.at < o.at || d.at == o.at && d.seq < o.seq }
 
 func (p *play) crowds() []FloodCrowd {
 	span := (p.o.Until - p.o.From).Seconds()

@@ -212,7 +212,7 @@ func TestLogOrder(t *testing.T) {
 
 // TestSorterBounds: with too many mails of one time, or too many recipients, the first goes out.
 func TestSorterBounds(t *testing.T) {
-	s := sorter{most: 100_000}
+	s := newSorter(100_000)
 	at := may(8, 0, 0)
 	for range sortMails {
 		s.add(Entry{At: at, To: []string{"x"}}, 1)
@@ -224,7 +224,7 @@ func TestSorterBounds(t *testing.T) {
 	if _, _, ok := s.next(false); !ok || len(s.heap) != sortMails {
 		t.Error("one more is held")
 	}
-	s = sorter{most: 10}
+	s = newSorter(10)
 	s.add(Entry{At: at, To: make([]string, 10)}, 1)
 	if _, _, ok := s.next(false); ok {
 		t.Error("the most recipients are too many")

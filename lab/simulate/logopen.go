@@ -43,7 +43,7 @@ func OpenLog(paths []string, o LogOptions) (*Log, error) {
 		return nil, fmt.Errorf("%w: %d files are too many; at most %d", ErrLog, len(paths), MaxLogFiles)
 	}
 	l := &Log{
-		names: newNames(), users: map[string]struct{}{}, sorted: sorter{most: maxLogHeld}, format: o.Format,
+		names: newNames(), users: map[string]struct{}{}, sorted: newSorter(maxLogHeld), format: o.Format,
 		limits: logLimits{line: MaxLogLine, recipients: MaxMailRecipients, users: MaxLogUsers, open: MaxLogOpen,
 			held: maxLogHeld},
 	}
