@@ -194,7 +194,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 	// The bound is that of all settings.
 	for i := range settings.Max - 2 {
 		v := store.Setting{SettingKey: store.SettingKey{Kind: "other", Name: fmt.Sprint(i)}, Value: "v"}
-		if err := b.settings.Hear(fmt.Appendf(nil, `{"v":1,"s":[{"kind":"other","name":%q,"value":"v","at":%q}]}`, v.Name,
+		if err := b.settings.Hear(fmt.Appendf(nil, `{"v":1,"w":[{"kind":"other","name":%q,"value":"v","at":%q}]}`, v.Name,
 			b.clock.Now().Format(time.RFC3339Nano)), b.clock.Now()); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@
 // returns. It has no code that stores anything; store/sqlite does, on one machine.
 //
 //	mechanism -> app -> store.Bans, Counters, Mail, Access (this package) <- store/sqlite
-//	                                    storetest: one suite that every store passes
 //
 // A Store has four parts: Bans, the block list; Counters, what accounts have used in long periods; Mail, the spool; and
 // Access, the operators. A package that needs one part takes that part and not the Store.

@@ -24,6 +24,7 @@ var floors = map[string]int{
 	"internal/hmackey":  1, // for tickets and stamps
 	"internal/stored":   1, // for what stores keep
 	"internal/queue":    1, // for those who wait
+	"internal/parcel":   1, // for what nodes send each other
 	"internal/turns":    1, // for logins: who is verified first
 	"internal/shown":    1, // for pages, notices and bounces
 	"internal/words":    1, // for what people read
@@ -112,7 +113,7 @@ var halves = map[string]string{"gate/xdpgate": "throttle/bloom"}
 // prometheusIn are the only packages that know of Prometheus.
 var prometheusIn = []string{"console", "app"}
 
-// floorOf returns the floor of a package, by its path inside the module. The folder of a conformance suite (storetest)
+// floorOf returns the floor of a package, by its path inside the module. The folder of a conformance suite (farmtest)
 // stands on no floor: like a tool, it is for tests alone.
 func floorOf(pkg string) (floor int, known bool) {
 	if floor, known = floors[pkg]; known {

@@ -221,7 +221,7 @@ func TestSorterBounds(t *testing.T) {
 		t.Error("the most are too many")
 	}
 	s.add(Entry{At: at, To: []string{"x"}}, 2)
-	if _, _, ok := s.next(false); !ok || len(s.heap) != sortMails {
+	if _, _, ok := s.next(false); !ok || s.waiting.Len() != sortMails {
 		t.Error("one more is held")
 	}
 	s = newSorter(10)

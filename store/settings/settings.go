@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/internal/parcel"
 	"weir/store"
 )
 
@@ -135,9 +136,9 @@ func (b *Settings) say(v store.Setting, now time.Time) (before store.Setting, er
 	alarm(due)
 	b.changed()
 	if send != nil {
-		p := packer{give: func(msg []byte) bool { send(msg); return true }}
-		p.add(v)
-		p.flush()
+		p := parcel.Packer{Version: wireVersion, Give: func(msg []byte) bool { send(msg); return true }}
+		p.Add(v)
+		p.Flush()
 	}
 	return before, nil
 }

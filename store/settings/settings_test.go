@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/internal/parcel"
 	"weir/store"
 	"weir/store/sqlite"
 )
@@ -161,7 +162,7 @@ func TestASnapshotOfMany(t *testing.T) {
 		n.set(fmt.Sprint("account ", i), "some value that is not very long", epoch, 0)
 	}
 	n.Snapshot(epoch, func(msg []byte) bool {
-		if len(msg) > maxMessage {
+		if len(msg) > parcel.Most {
 			t.Errorf("a message of %d bytes", len(msg))
 		}
 		hear(t, joiner, msg, epoch)
@@ -200,22 +201,22 @@ func TestBounds(t *testing.T) {
 func TestMessagesThatMakeNoSense(t *testing.T) {
 	n := newNode(t)
 	good := `{"kind":"limit","name":"a","value":"1","at":"2026-03-02T12:00:00Z"}`
-	for _, msg := range []string{"", "{", `{"v":2,"s":[]}`, `{"v":1,"s":[{}]}`,
-		`{"v":1,"s":[` + good + `,{"kind":"limit","name":"b","value":"1","at":"2026-03-04T12:00:00Z"}]}`} {
+	for _, msg := range []string{"", "{", `{"v":2,"w":[]}`, `{"v":1,"w":[{}]}`,
+		`{"v":1,"w":[` + good + `,{"kind":"limit","name":"b","value":"1","at":"2026-03-04T12:00:00Z"}]}`} {
 		if err := n.Hear([]byte(msg), epoch); err == nil {
 			t.Errorf("%s was taken", msg)
 		}
 	}
 	n.is("a", "1", epoch)
 	n.is("b", "", epoch)
-	if err := n.Hear(make([]byte, maxMessage+1), epoch); err == nil {
+	if err := n.Hear(make([]byte, parcel.Most+1), epoch); err == nil {
 		t.Error("a message that is too long was taken")
 	}
 }
 
 func FuzzHear(f *testing.F) {
-	f.Add([]byte(`{"v":1,"s":[{"kind":"limit","name":"a","value":"1","at":"2026-03-02T12:00:00Z"}]}`))
-	f.Add([]byte(`{"v":1,"s":[{"kind":"limit","name":"a","at":"2026-03-02T12:00:00Z","until":"2026-03-03T12:00:00Z"}]}`))
+	f.Add([]byte(`{"v":1,"w":[{"kind":"limit","name":"a","value":"1","at":"2026-03-02T12:00:00Z"}]}`))
+	f.Add([]byte(`{"v":1,"w":[{"kind":"limit","name":"a","at":"2026-03-02T12:00:00Z","until":"2026-03-03T12:00:00Z"}]}`))
 	f.Fuzz(func(t *testing.T, msg []byte) {
 		b := New(func() {})
 		_ = b.Hear(msg, epoch)
@@ -268,7 +269,7 @@ func TestSettingsAreKept(t *testing.T) {
 		n.is("a", "", epoch)
 		n.is("c", "4", epoch)
 		// The removal is remembered: an older word of another node does not bring it back.
-		hear(t, n, []byte(`{"v":1,"s":[{"kind":"limit","name":"a","value":"1","at":"2026-03-02T11:00:00Z"}]}`), epoch)
+		hear(t, n, []byte(`{"v":1,"w":[{"kind":"limit","name":"a","value":"1","at":"2026-03-02T11:00:00Z"}]}`), epoch)
 		n.is("a", "", epoch)
 	})
 }

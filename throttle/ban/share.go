@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"weir/identify"
+	"weir/internal/parcel"
 	"weir/store"
 )
 
 // Bounds of what travels between nodes.
 const (
-	maxOutbox  = 10_000         // offenders, and operators' words, that wait to be sent
-	maxAhead   = 24 * time.Hour // how far the clock of whoever tells something may be ahead
-	maxMessage = 60 << 10       // bytes; a farm takes a little more
+	maxOutbox = 10_000         // offenders, and operators' words, that wait to be sent
+	maxAhead  = 24 * time.Hour // how far the clock of whoever tells something may be ahead
 )
 
 // Errors of what is heard.
@@ -184,18 +184,18 @@ func (s *Shared) Flush() error {
 	offences, words := s.offences, s.words
 	s.offences, s.words = map[offender]word{}, map[store.BanKey]word{}
 	l.mu.Unlock()
-	var p packer
-	p.give = func(msg []byte) bool {
-		p.err = s.send(msg)
-		return p.err == nil
-	}
+	var err error
+	p := parcel.Packer{Version: wireVersion, Give: func(msg []byte) bool {
+		err = s.send(msg)
+		return err == nil
+	}}
 	for _, w := range words {
-		p.add(w)
+		p.Add(w)
 	}
 	for _, w := range offences {
-		p.add(w)
+		p.Add(w)
 	}
-	if p.flush(); p.err == nil {
+	if p.Flush(); err == nil {
 		return nil
 	}
 	// Words may come twice, so all of them are put back.
@@ -205,7 +205,7 @@ func (s *Shared) Flush() error {
 		putBack(s, s.words, words)
 		putBack(s, s.offences, offences)
 	}
-	return fmt.Errorf("the other nodes are not told of bans: %w", p.err)
+	return fmt.Errorf("the other nodes are not told of bans: %w", err)
 }
 
 // putBack puts words back into the outbox, apart from those that there is a later one of.
@@ -220,7 +220,7 @@ func putBack[K comparable](s *Shared, box, back map[K]word) {
 // Snapshot gives messages that together say all that this node knows, until give returns false.
 func (s *Shared) Snapshot(now time.Time, give func(msg []byte) bool) {
 	l := s.list
-	p := packer{give: give}
+	p := parcel.Packer{Version: wireVersion, Give: give}
 	l.mu.Lock()
 	if l.shared != s {
 		l.mu.Unlock()
@@ -236,21 +236,21 @@ func (s *Shared) Snapshot(now time.Time, give func(msg []byte) bool) {
 	marks := l.suspects.words()
 	l.mu.Unlock()
 	for _, i := range lifted {
-		p.add(wordOf(i.ban))
+		p.Add(wordOf(i.ban))
 	}
 	for _, operator := range []bool{true, false} { // what operators say matters most
 		l.each(func(i *item) {
 			if i.holds(at) && i.ban.Operator == operator {
 				w := wordOf(i.ban)
 				w.Last = i.last.Load()
-				p.add(w)
+				p.Add(w)
 			}
 		})
 	}
 	for _, w := range marks {
-		p.add(w)
+		p.Add(w)
 	}
-	p.flush()
+	p.Flush()
 }
 
 // words are what is held against addresses, for other nodes.

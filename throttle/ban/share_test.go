@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/internal/parcel"
 	"weir/internal/testkit/needs"
 	"weir/store"
 )
@@ -77,8 +78,8 @@ func (m *member) lifted() string {
 func minutes(n int) time.Time { return epoch.Add(time.Duration(n) * time.Minute) }
 
 func TestMessagesFitAFarm(t *testing.T) {
-	if maxMessage > farm.MaxPlain {
-		t.Errorf("messages of %d bytes, a farm takes %d", maxMessage, farm.MaxPlain)
+	if parcel.Most > farm.MaxPlain {
+		t.Errorf("messages of %d bytes, a farm takes %d", parcel.Most, farm.MaxPlain)
 	}
 }
 
@@ -456,7 +457,7 @@ func TestTheOutboxIsBounded(t *testing.T) {
 	a.fail = nil
 	b := newMember(t, Options{})
 	for _, msg := range a.take(t) {
-		if len(msg) > maxMessage {
+		if len(msg) > parcel.Most {
 			t.Errorf("a message of %d bytes", len(msg))
 		}
 		b.hears(t, epoch, msg)
@@ -582,7 +583,7 @@ func TestHearing(t *testing.T) {
 	}
 	m := newMember(t, Options{})
 	for _, msg := range []string{"", "{}", `{"v":2,"w":[]}`, `{"v":1,"w":{}}`, "[]",
-		`{"v":1,"w":[` + strings.Repeat(" ", maxMessage) + `]}`} {
+		`{"v":1,"w":[` + strings.Repeat(" ", parcel.Most) + `]}`} {
 		if err := m.Hear([]byte(msg), epoch); err == nil {
 			t.Errorf("%.30q is taken", msg)
 		}

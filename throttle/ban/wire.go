@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"weir/internal/parcel"
 	"weir/store"
 )
 
@@ -108,12 +109,6 @@ func (w *word) check(now int64) error {
 	return nil
 }
 
-// A message is what nodes send each other.
-type message struct {
-	Version int               `json:"v"`
-	Words   []json.RawMessage `json:"w"`
-}
-
 // bad is what was wrong with a message's words.
 type bad struct {
 	unknown, malformed int
@@ -122,18 +117,11 @@ type bad struct {
 
 // parse reads a message. Words of an unknown kind and words that cannot be read are left out.
 func parse(msg []byte) (words []word, b bad, err error) {
-	if len(msg) > maxMessage {
-		return nil, b, fmt.Errorf("a message of %d bytes about bans, at most %d", len(msg), maxMessage)
+	all, err := parcel.Open(msg, wireVersion, "bans")
+	if err != nil {
+		return nil, b, err
 	}
-	var m message
-	if err := json.Unmarshal(msg, &m); err != nil {
-		return nil, b, fmt.Errorf("a message about bans cannot be read: %w", err)
-	}
-	if m.Version != wireVersion {
-		return nil, b, fmt.Errorf("a message about bans has version %d, this weir knows %d: update the older node",
-			m.Version, wireVersion)
-	}
-	for _, raw := range m.Words {
+	for _, raw := range all {
 		var kind struct {
 			Kind string `json:"k"`
 		}
@@ -162,36 +150,4 @@ func knownKind(kind string) bool {
 		return true
 	}
 	return false
-}
-
-// A packer puts words into messages that are not too large, and gives them away until that fails.
-type packer struct {
-	give  func(msg []byte) bool
-	buf   []byte
-	ended bool
-	err   error // of whoever takes them
-}
-
-func (p *packer) add(w word) {
-	text, err := json.Marshal(w)
-	if err != nil || p.ended { // words have nothing in them that cannot be written
-		return
-	}
-	if len(p.buf)+len(text)+len("],}") > maxMessage {
-		p.flush()
-	}
-	if len(p.buf) == 0 {
-		p.buf = fmt.Appendf(make([]byte, 0, 4<<10), `{"v":%d,"w":[`, wireVersion)
-	} else {
-		p.buf = append(p.buf, ',')
-	}
-	p.buf = append(p.buf, text...)
-}
-
-func (p *packer) flush() {
-	if len(p.buf) == 0 || p.ended {
-		return
-	}
-	p.ended = !p.give(append(p.buf, "]}"...))
-	p.buf = nil
 }

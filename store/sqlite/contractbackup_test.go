@@ -1,4 +1,4 @@
-package storetest
+package sqlite_test
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func mailBackup(t *testing.T, s *subject) {
 	}
 
 	for _, folder := range []string{there, missing} {
-		copied, err := s.at(t, folder)
+		copied, err := opened(s.Context(), folder)
 		s.must(err)
 		for i, size := range sizes {
 			s.reads(copied.Mail(), store.MailID(i+1), bytesOf(size, 3))
@@ -125,7 +125,7 @@ func mailBackupRunning(t *testing.T, s *subject) {
 	close(stop)
 	wg.Wait()
 	for _, folder := range folders {
-		copied, err := s.at(t, folder)
+		copied, err := opened(s.Context(), folder)
 		s.must(err)
 		var all []store.Queued
 		s.must(copied.Mail().View(t.Context(), func(tx mailTx) error {

@@ -1,4 +1,4 @@
-package storetest
+package sqlite_test
 
 import (
 	"errors"
