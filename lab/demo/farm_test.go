@@ -268,3 +268,10 @@ func TestFarmFigures(t *testing.T) {
 		}
 	}
 }
+
+// followed returns how many forgers were turned away by all nodes.
+func (c *chased) followed() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.spread.n
+}

@@ -285,13 +285,6 @@ func (c *chased) turned(after time.Duration) {
 	c.spread.add(after)
 }
 
-// followed returns how many forgers were turned away by all nodes.
-func (c *chased) followed() int64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.spread.n
-}
-
 // report looks for those who were caught on the lists of all nodes. The last ones may still be on their way.
 func (c *chased) report(r *Farm, nodes []*console.Client) {
 	c.mu.Lock()
