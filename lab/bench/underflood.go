@@ -18,7 +18,7 @@ import (
 func underFlood(t *trial) (figures []figure) {
 	run := floods.Options{Scenes: []floods.Scene{floods.UnderFlood}}
 	if t.quick {
-		run.For, run.WarmUp, run.Patient = 2*time.Second, 2*time.Second, 8*time.Second
+		run.For, run.WarmUp, run.Patient = time.Second, time.Second, 4*time.Second
 	}
 	r := t.runFlood("S9", run)
 	for _, f := range r.Floods {
