@@ -17,6 +17,27 @@ import (
 	"weir/internal/testkit/needs"
 )
 
+// TestSeriesOfUsersBegin: what alerts count has a series before it happens, so that the first time is an increase.
+func TestSeriesOfUsersBegin(t *testing.T) {
+	t.Parallel()
+	b := start(t, `
+data: DATA
+smtp:
+- {listen: "127.0.0.1:0", hostname: mail.example.org, next_hop: "127.0.0.1:1", throttles: [contacts, outgoing]}
+throttles:
+  outgoing: {mail: {}}
+  contacts: {reach: {}}
+console: {listen: "127.0.0.1:0"}
+`)
+	_, body := b.page("/metrics")
+	for _, want := range []string{`weir_mail_stops_total{throttle="outgoing"} 0`,
+		`weir_mail_untold_total{throttle="outgoing"} 0`, `weir_reach_flags_total{throttle="contacts"} 0`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %s", want)
+		}
+	}
+}
+
 func TestServe(t *testing.T) {
 	t.Parallel()
 	b := start(t, twoPerHour)

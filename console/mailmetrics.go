@@ -92,6 +92,15 @@ func (s *SMTPMetrics) Reminded() { s.reminders.Inc() }
 // Ambiguous counts recipients that may or may not have been reached.
 func (s *SMTPMetrics) Ambiguous(recipients int) { s.ambiguous.Add(float64(recipients)) }
 
+// DeclareStops makes the series of a mail throttle before it stops anybody: an increase from no series is none.
+func (m *Metrics) DeclareStops(throttle string) {
+	m.counter("weir_mail_stops_total", throttle)
+	m.counter("weir_mail_untold_total", throttle)
+}
+
+// DeclareFlags does the same for a reach throttle.
+func (m *Metrics) DeclareFlags(throttle string) { m.counter("weir_reach_flags_total", throttle) }
+
 // UserFlagged counts a user that a reach throttle flagged.
 func (m *Metrics) UserFlagged(throttle string) { m.counter("weir_reach_flags_total", throttle).Inc() }
 

@@ -146,6 +146,11 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 			Old: !c.New, Dry: c.DryRun}); err != nil {
 			return wrongOr(err, all, note)
 		}
+		if before := seen[u.Name]; before > 0 { // a dry run has added nobody who would be found
+			all.Wrong++
+			note("wrong", fmt.Sprintf("the same user as in line %d", before))
+			return nil
+		}
 		all.Added++
 		text := "contact " + orNone(e.Contact)
 		if u.Never != "" {
@@ -184,7 +189,7 @@ func (t *terminal) imported(all *importedList) {
 				continue
 			}
 		}
-		fmt.Fprintf(t.out, "line %d: %s %s: %s\n", l.Line, printable(l.Name), l.What, printable(l.Text))
+		fmt.Fprintf(t.out, "line %d: %s: %s\n", l.Line, strings.TrimSpace(printable(l.Name)+" "+l.What), printable(l.Text))
 	}
 	if added > most {
 		fmt.Fprintf(t.out, "… and %d more were added\n", added-most)

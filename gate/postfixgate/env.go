@@ -23,7 +23,8 @@ type Spool interface {
 	// recipient.
 	Flagged(gate, user string) bool
 	Reaches(ctx context.Context, now time.Time, gate, user, sender, recipient string) error
-	// Account returns a user; Made is zero of one that the store does not have. Free reports whether a recipient is exempt for that user.
+	// Account returns a user; Made is zero of one that the store does not have. Free reports whether a recipient is
+	// exempt for that user.
 	Account(ctx context.Context, name string) (store.User, error)
 	Free(gate string, user *store.User, recipient string) bool
 }

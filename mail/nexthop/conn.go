@@ -156,7 +156,8 @@ type trouble struct {
 
 // trouble is one of our own, not a reply.
 func (s *server) trouble(status, text string) *trouble {
-	return &trouble{Result: Result{Outcome: Later, Status: status, Text: shown.Plain(text, maxReplyText), Server: s.address}}
+	text = shown.Plain(text, maxReplyText)
+	return &trouble{Result: Result{Outcome: Later, Status: status, Text: text, Server: s.address}}
 }
 
 // lost is for a connection that has ended, or cannot be used any more.

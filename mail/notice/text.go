@@ -209,6 +209,9 @@ func (n *Notice) stopped(l *lines) {
 	n.states(l)
 	n.stolen(l)
 	n.yours(l)
+	if n.New > 0 {
+		n.say(l, "New mail to people the account never wrote to before may still be put on hold then.")
+	}
 }
 
 func (n *Notice) delayed(l *lines) {
@@ -336,7 +339,8 @@ func (n *Notice) admin(l *lines) {
 		"ask the user before you release anything.", n.account())
 	if n.waits() > 0 {
 		n.counts(l)
-		l.paragraph("What is on hold leaves only when somebody releases it, also after the user may send again.")
+		l.paragraph("What is on hold leaves only when somebody releases it, also after the user may send again. Delete " +
+			"what somebody else wrote, and release what the user wrote.")
 	}
 	commands := []string{n.listing()}
 	switch n.Elsewhere {
@@ -356,7 +360,7 @@ func (n *Notice) admin(l *lines) {
 	}
 	commands = append(commands, n.password(l)...)
 	if n.waits() > 0 {
-		commands = append(commands, "weir queue delete --all --user "+n.User)
+		commands = append(commands, "weir queue delete --all --user "+n.User, "weir queue release --all --user "+n.User)
 	}
 	n.onServer(l, append(commands, "weir user resume "+n.User)...)
 }

@@ -140,7 +140,7 @@ func (in *incoming) store(tx store.MailTx) error {
 	if err := tx.PutMessage(in.message, in.text, in.to); err != nil {
 		return err
 	}
-	if err := in.endReach(); err != nil {
+	if err := in.endReach(t != nil && t.stops()); err != nil {
 		return err
 	}
 	if t == nil {

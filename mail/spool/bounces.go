@@ -27,8 +27,8 @@ type ownMessage struct {
 func (e *env) own(now time.Time, gate, user, subject, to string) *ownMessage {
 	id := e.NewID(now)
 	return &ownMessage{
-		message: store.Message{ID: id, Gate: gate, User: user, Subject: shown.Cut(subject, store.MaxSubject), Received: now,
-			Own: true},
+		message: store.Message{ID: id, Gate: gate, User: user, Subject: shown.Cut(subject, store.MaxSubject),
+			Received: now, Own: true},
 		to: store.Addressee{Mail: id, Address: to, Notify: "NEVER", State: store.Ready, Due: now, Since: now},
 	}
 }

@@ -112,6 +112,7 @@ func (q *question) keep() error {
 		return nil
 	}
 	c.commit(c.counts)
+	c.stops = q.stopped
 	told, err := c.finish()
 	q.ready = q.ready || told
 	return err

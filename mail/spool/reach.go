@@ -110,6 +110,7 @@ type reachTx struct {
 	counts  *reachCount // its recipients
 	verdict reach.Verdict
 	quiet   bool // the observer is not told the verdict
+	stops   bool // the mail throttle stops the user, who is told that alone
 	samples []reach.Sample
 }
 

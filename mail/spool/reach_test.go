@@ -381,6 +381,37 @@ func TestFlagsAreToldOnceInAWhile(t *testing.T) {
 	}
 }
 
+// A message that makes both throttles act stops the user, who gets one notice. That they are flagged is told with the
+// next message that is withheld.
+func TestFlaggedAndStoppedAtOnce(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew}, func(r *rig) {
+		r.gate.Mail.MaxSlack, r.gate.Mail.MaxMSlack, r.gate.Mail.Stop = new(1), new(1), new(2)
+	})
+	_, err := r.send(ann, recipients("a", 8)...)
+	r.must(err)
+	r.run()
+	subjects := func() (all []string) {
+		for _, m := range r.carrier.to(contact) {
+			subject, _, _ := strings.Cut(m.text[strings.Index(m.text, "Subject: ")+9:], ":")
+			all = append(all, subject)
+		}
+		return all
+	}
+	if got := subjects(); len(got) != 1 || got[0] != "Your mail is on hold" {
+		t.Errorf("told: %q", got)
+	}
+	if n := len(r.carrier.to(admin)); n != 2 {
+		t.Errorf("the admin was told %d times, want of the stop and of the flag", n)
+	}
+	r.must(r.ResumeUser(t.Context(), r.now(), "root", ann, false))
+	_, err = r.send(ann, "new@example.net")
+	r.must(err)
+	r.run()
+	if got := subjects(); len(got) != 2 || got[1] != "Your mail goes to many new people" {
+		t.Errorf("told after the flag withheld more: %q", got)
+	}
+}
+
 // An operator's flag stays through a time in shadow.
 func TestOperatorsFlagOutlivesShadow(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.Block})

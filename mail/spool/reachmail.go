@@ -98,12 +98,13 @@ func (in *incoming) refuse(why *Refusal) error {
 		return nil
 	}
 	in.refusal = why
-	return in.endReach()
+	return in.endReach(false)
 }
 
-// endReach stores the reachTx with its notices.
-func (in *incoming) endReach() (err error) {
+// endReach stores the reachTx with its notices. stops says that the mail throttle stops the user.
+func (in *incoming) endReach(stops bool) (err error) {
 	if in.reachTx != nil {
+		in.reachTx.stops = stops
 		in.told, err = in.reachTx.finish()
 	}
 	return err
@@ -151,11 +152,13 @@ func (c *reachTx) tell() (bool, error) {
 	if flagged {
 		admin = c.gate.Admin
 	}
-	c.sketch.told = c.now
+	if !c.stops { // else of what is withheld when they may send again
+		c.sketch.told = c.now
+	}
 	o := c.of.Rules.Options()
 	_, by, _ := c.sketch.state.Flagged()
 	return c.reach.notify(c.tx, c.now, c.gate, &c.account, notification{kind: notice.Flagged,
-		adminKind: notice.AdminFlagged, user: o.Over != reach.Flag, admin: admin,
+		adminKind: notice.AdminFlagged, user: o.Over != reach.Flag && !c.stops, admin: admin,
 		Notice: notice.Notice{Over: overs[o.Over], Rate: o.Limit.String(), Forever: by.Limit == 0,
 			Text: figureText(c.verdict.Figure) + "; " + holds(c.of.Rules, o.Over)}})
 }

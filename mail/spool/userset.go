@@ -130,7 +130,8 @@ func newFlagged() userSet {
 
 // newUserSet makes a set of what the store has of users: one of them, and pages of those that are in.
 func newUserSet[T any](is, bound string, one func(tx store.MailTx, throttle, user string) (T, error),
-	page func(tx store.MailTx, throttle, user string, limit int) ([]T, error), of func(T) (throttleUser, bool)) userSet {
+	page func(tx store.MailTx, throttle, user string, limit int) ([]T, error),
+	of func(T) (throttleUser, bool)) userSet {
 	return userSet{is: is, bound: bound,
 		read: func(tx store.MailTx, u throttleUser) (bool, error) {
 			kept, err := one(tx, u.throttle, u.user)
