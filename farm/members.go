@@ -348,9 +348,9 @@ func (f *Farm) age() {
 	}
 }
 
-// mourn reports whether it is time to say what a lost node told this one. Soon it may come back, and can say itself what
-// others missed. But a node that came back shortly before it was lost grants with this one already, and may have heard
-// nothing of it: this one did not speak for it then, as it did not know that it was lost.
+// mourn reports whether it is time to say what a lost node told this one. Soon it may come back, and can say itself
+// what others missed. But a node that came back shortly before it was lost grants with this one already, and may have
+// heard nothing of it: this one did not speak for it then, as it did not know that it was lost.
 func (f *Farm) mourn(m *member) bool {
 	return f.now-m.lost >= LostAfter || f.back != 0 && f.back <= m.lost && m.lost-f.back < 2*LostAfter
 }

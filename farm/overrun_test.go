@@ -143,8 +143,8 @@ func TestBusyNodeIsNotAsked(t *testing.T) {
 	}
 }
 
-// A node that comes back when another is cut off hears what that one had told meanwhile as soon as it is lost: from then
-// on those who hear each other grant together.
+// A node that comes back when another is cut off hears what that one had told meanwhile as soon as it is lost: from
+// then on those who hear each other grant together.
 func TestWhoComesBackHearsOfTheLost(t *testing.T) {
 	w := newWorld(t, 1, 3, lan, false)
 	for _, n := range w.nodes {

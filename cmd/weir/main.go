@@ -6,10 +6,9 @@ import (
 	_ "time/tzdata" // periods of the calendar have time zones, and the machine may know none
 )
 
-// The system may hand a signal to the first thread, and to no other. So that one only waits: it would hear nothing while
-// it reads from a disk or a share that hangs.
-func init() { runtime.LockOSThread() }
-
 func main() {
+	// The system may hand a signal to the first thread, and to no other. So that one only waits: it would hear nothing
+	// while it reads from a disk or a share that hangs. What runs before main runs in the first thread.
+	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], newTerminal(os.Stdout, os.Stderr)))
 }

@@ -269,10 +269,9 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 			return
 		}
 		sh.mu.Unlock()
-		select {
-		case <-time.After(returnAgain):
-		case <-ctx.Done():
-		}
+		pause, cancel := context.WithTimeout(ctx, returnAgain)
+		<-pause.Done()
+		cancel()
 		sh.mu.Lock()
 	}
 }
