@@ -146,7 +146,7 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 			Old: !c.New, Dry: c.DryRun}); err != nil {
 			return wrongOr(err, all, note)
 		}
-		if before := seen[u.Name]; before > 0 { // with --dry-run, which adds nobody whom User would find
+		if before := seen[u.Name]; before > 0 { // with --dry-run nobody was added
 			all.Wrong++
 			note("wrong", fmt.Sprintf("the same user as in line %d", before))
 			return nil
