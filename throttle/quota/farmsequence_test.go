@@ -120,8 +120,19 @@ func (s *story) serve() {
 
 func (s *story) pause() { s.Run(time.Duration(s.rand.IntN(1500)) * time.Millisecond) }
 
-// end ends a run. What it has counted is on its disk.
+// end ends a run of one node.
 func (s *story) end(n *node, goodbye bool) {
+	if s.away[n] {
+		return
+	}
+	s.halt(n, goodbye)
+	if !slices.ContainsFunc(s.nodes, func(other *node) bool { return !s.away[other] }) {
+		s.parted = true // what those used that were away, nobody else keeps
+	}
+}
+
+// halt ends a run. What it has counted is on its disk.
+func (s *story) halt(n *node, goodbye bool) {
 	if s.away[n] {
 		return
 	}
@@ -200,7 +211,7 @@ func (s *story) all(goodbye bool) {
 		s.parted = s.parted || s.away[n]
 	}
 	for _, n := range s.nodes[:s.started] {
-		s.end(n, goodbye)
+		s.halt(n, goodbye)
 		if s.rand.IntN(2) == 0 {
 			s.Run(20 * time.Millisecond)
 		}
