@@ -130,7 +130,7 @@ func (w *way) curl(path, account string, args ...string) int {
 	w.t.Helper()
 	program := needs.Program(w.t, "curl", "apt-get install curl")
 	// Neither the settings of whoever runs the test nor a proxy of the machine has a say.
-	full := []string{"-q", "--noproxy", "*", "--http1.1", "--max-time", "20", "--cacert", w.cert(), "-sS", "-o",
+	full := []string{"-q", "--noproxy", "*", "--http1.1", "--max-time", "120", "--cacert", w.cert(), "-sS", "-o",
 		os.DevNull, "-w", "%{http_code} %{http_version}"}
 	for _, arg := range args {
 		full = append(full, strings.ReplaceAll(arg, "ACCOUNT", account))

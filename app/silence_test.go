@@ -95,8 +95,8 @@ func TestSilenceIsNoLackOfProgress(t *testing.T) {
 	a := weirOf(t, fmt.Sprintf(`
 data: %s
 http:
-- {listen: "127.0.0.1:0", upstream: %q, timeouts: {progress: 400ms}}
-- {listen: "127.0.0.1:0", upstream: %[2]q, throttles: [bytes], account: [source], timeouts: {progress: 400ms}}
+- {listen: "127.0.0.1:0", upstream: %q, timeouts: {progress: 2s}}
+- {listen: "127.0.0.1:0", upstream: %[2]q, throttles: [bytes], account: [source], timeouts: {progress: 2s}}
 console: {listen: "off"}
 throttles:
   bytes: {quota: {policies: [{name: traffic, kind: volume, limit: 400KB, period: 1s, over: delay}]}}

@@ -41,7 +41,7 @@ func serve(t *testing.T, first *http.Server) (*servers, net.Listener) {
 
 // says is a server that answers with a word.
 func says(word string) *http.Server {
-	return &http.Server{ReadHeaderTimeout: time.Second,
+	return &http.Server{ReadHeaderTimeout: patience,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, word) })}
 }
 
@@ -84,7 +84,7 @@ func (c *client) read(t *testing.T) string {
 
 func TestServers(t *testing.T) {
 	arrived, release := make(chan struct{}), make(chan struct{})
-	slow := &http.Server{ReadHeaderTimeout: time.Second,
+	slow := &http.Server{ReadHeaderTimeout: patience,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/slow" {
 				close(arrived)

@@ -49,7 +49,7 @@ func TestReload(t *testing.T) {
 	abort()
 	commit() // too late
 	// The server is replaced where it has to be: idle connections end, who waits goes on, and the listener stays.
-	r.reload(Options{Listen: "127.0.0.1:1", Timeouts: Timeouts{Idle: weir.Duration(time.Second)}}, perMinute(1))
+	r.reload(Options{Listen: "127.0.0.1:1", Timeouts: Timeouts{Idle: weir.Duration(patience)}}, perMinute(1))
 	_, _ = io.Copy(io.Discard, br) // until it is closed
 	if a := r.ask(byNginx()...); a.status != 200 || a.header.Get("RateLimit") == "" {
 		t.Error(a.status, a.header)
@@ -61,7 +61,7 @@ func TestReload(t *testing.T) {
 	// And kept where it need not.
 	before := r.dial()
 	_ = exchange(t, before, wire(byNginx(), ""))
-	r.reload(Options{For: Traefik, Timeouts: Timeouts{Idle: weir.Duration(time.Second)}}, perMinute(1))
+	r.reload(Options{For: Traefik, Timeouts: Timeouts{Idle: weir.Duration(patience)}}, perMinute(1))
 	if res := exchange(t, before, wire(byNginx(), "")); res.StatusCode != 400 {
 		t.Error(res.Status)
 	}

@@ -30,8 +30,9 @@ func TestEarlyHintsAndHTTP10(t *testing.T) {
 
 // TestEmptyLines: empty lines before a request make no timeout longer.
 func TestEmptyLines(t *testing.T) {
+	t.Parallel()
 	g := start(t, Options{Upstream: to(echo(t).URL),
-		Timeouts: Timeouts{Idle: weir.Duration(300 * time.Millisecond), Header: weir.Duration(300 * time.Millisecond)}})
+		Timeouts: Timeouts{Idle: weir.Duration(time.Second), Header: weir.Duration(time.Second)}})
 	for _, begin := range []string{"", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "GET / HTTP/1.1\r\nHost"} {
 		c := g.dial()
 		g.send(c, begin)

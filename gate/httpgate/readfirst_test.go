@@ -201,6 +201,7 @@ func TestBodyThatNeverComes(t *testing.T) {
 	if res, _ := g.answer(br); res.StatusCode != 408 {
 		t.Error(res.Status)
 	}
+	g = start(t, Options{Upstream: to(echo(t).URL)}, lanes)
 	c, br := g.begins(5, "", "Expect: 100-continue")
 	res, err := http.ReadResponse(br, nil)
 	if err != nil || res.StatusCode != 100 {

@@ -178,9 +178,10 @@ func TestHeaderMissing(t *testing.T) {
 
 // The deadline of a socket is the operating system's: real time, long enough for whoever is in time.
 func TestHeaderLate(t *testing.T) {
+	t.Parallel()
 	g := start(t, Options{Upstream: echo(t), TrustedProxies: prefixes("127.0.0.9/32"),
 		ProxyProtocol: ProxyProtocol{In: ProxyInRequired},
-		Timeouts:      Timeouts{Header: weir.Duration(time.Second)}})
+		Timeouts:      Timeouts{Header: weir.Duration(3 * time.Second)}})
 	inTime := g.dialFrom("127.0.0.9")
 	send(t, inTime, "PROXY UNKNOWN\r\nhello")
 	expect(t, inTime, "hello")
