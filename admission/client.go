@@ -60,27 +60,13 @@ func (l *Lanes) client(ev *weir.Event) client {
 	return who
 }
 
-// clients counts what each client has waiting, in the lanes and in the line of the waiting room. Both are bounded.
+// clients counts what each client has waiting, in the lanes and in the line of the waiting room. Both are bounded. Who
+// paid and has an id is counted by it, so that neighbours at one address do not keep each other out.
 type clients map[client]int
 
-func (c clients) of(who client) int {
-	if who.family == 0 {
-		return 0
-	}
-	return c[who]
-}
-
-func (c clients) add(who client) {
-	if who.family != 0 {
-		c[who]++
-	}
-}
-
-func (c clients) remove(who client) {
-	switch n := c.of(who); {
-	case n > 1:
-		c[who] = n - 1
-	case n == 1:
+// add counts n more, or fewer.
+func (c clients) add(who client, n int) {
+	if c[who] += n; c[who] == 0 || who.family == 0 {
 		delete(c, who)
 	}
 }

@@ -346,8 +346,35 @@ func TestPageBesideManyPayers(t *testing.T) {
 }
 
 // TestPeopleBehindOneAddressBesidePayers: people who share an address have their pages beside twenty clients that pay
-// all the time.
+// all the time; so have forty who all look at one page after the other, and wait for each other.
 func TestPeopleBehindOneAddressBesidePayers(t *testing.T) {
+	for _, places := range []int{8, 64} {
+		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, 100*time.Millisecond, 1)
+		w.broken = workConserving
+		var sources []netip.Addr
+		for i := range 20 {
+			sources = append(sources, v4(11, i))
+		}
+		payers(w, sources)
+		pages, broken := 0, 0
+		for i := range 40 {
+			var next func()
+			next = func() {
+				pageWith(w, v4(10, 1), fmt.Sprint("person ", i), func(whole bool, _ time.Duration) {
+					if pages++; !whole {
+						broken++
+					}
+					w.after(time.Second, next)
+				})
+			}
+			w.after(time.Duration(i)*25*time.Millisecond, next)
+		}
+		w.run(time.Minute)
+		t.Logf("%d places, forty people: %d pages, %d not whole", places, pages, broken)
+		if pages < 100 || broken*20 > pages {
+			t.Errorf("%d places, forty people: %d pages, %d not whole", places, pages, broken)
+		}
+	}
 	for _, places := range []int{4, 8, 64} {
 		w := newWorld(t, Options{Concurrent: places}, &stamp.Options{}, 100*time.Millisecond, 1)
 		w.broken = workConserving

@@ -211,6 +211,14 @@ type request struct {
 	work   uint64 // what its stamp has cost
 }
 
+// who is the person that a request is from: an id that paid, wherever it comes from, otherwise the client.
+func (r request) who() client {
+	if r.id != 0 {
+		return client{uint64(r.id), byID}
+	}
+	return r.client
+}
+
 func (r request) hold(l *Lanes, at int64, holder weir.Holder) weir.Hold {
 	h := weir.Hold{Ref: l, At: at, N: 1, A: r.client.id, B: r.work, C: uint64(r.id),
 		V: uint32(r.client.family)<<8 | uint32(r.round), Enter: true}
@@ -296,7 +304,7 @@ func (l *Lanes) instead(r request) *waiter {
 	if r.round == called {
 		r.round = held
 	}
-	return l.turns[r.round].instead(r.client, r.work)
+	return l.turns[r.round].instead(r)
 }
 
 // drop refuses a waiter because its lane is full and somebody else has more right to be there.
@@ -334,7 +342,7 @@ func (l *Lanes) decide(r request, at int64, a *weir.Answer) {
 	switch {
 	case l.full(r.round.lane()) && l.instead(r) == nil:
 		a.Verdict, a.Reason = weir.Refuse, weir.LineFull
-	case l.clients.of(r.client) >= l.o.PerClient:
+	case l.clients[r.who()] >= l.o.PerClient:
 		a.Verdict, a.Reason = weir.Refuse, weir.TooMany
 		a.Figure = weir.Figure{Rule: RulePerClient, Unit: "waiting", Limit: int64(l.o.PerClient)}
 		return
@@ -395,7 +403,7 @@ func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 		cheap: r.round == paid && r.work <= l.price.Load()/2}
 	w.place.holder = holder
 	l.turns[r.round].join(w, at)
-	l.clients.add(w.client)
+	l.clients.add(w.who(), 1)
 	l.alert(at + int64(l.o.MaxWait))
 	l.alert(l.evictDue())
 	if l.reserve(at) > 0 {
@@ -407,7 +415,7 @@ func (l *Lanes) join(r request, holder weir.Holder, at int64) *waiter {
 // leave takes a waiter out of its lane without giving it a place.
 func (l *Lanes) leave(w *waiter) {
 	l.turns[w.round].leave(w)
-	l.clients.remove(w.client)
+	l.clients.add(w.who(), -1)
 }
 
 // letIn gives a place to a client. If the client was turned away before, it no longer counts as demand from outside.
@@ -428,7 +436,7 @@ func (l *Lanes) let(at int64) {
 		if w == nil {
 			return
 		}
-		l.clients.remove(w.client)
+		l.clients.add(w.who(), -1)
 		l.letIn(&w.place, w.client, w.round, w.place.holder, at)
 		w.turn.Grant()
 	}

@@ -350,6 +350,42 @@ func TestPerClient(t *testing.T) {
 	}
 }
 
+// Of people behind one address who paid, each may have as much waiting as a client, beside what others there have
+// waiting without having paid, and whoever has most makes room in a full lane.
+func TestNeighboursKeepNobodyOut(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 1, PerClient: 3, Waiting: 5})
+	r.admit(0)
+	ask := func(id string, want weir.Verdict, why weir.Reason) *event {
+		t.Helper()
+		ev := from(paying(0), "192.0.2.1")
+		if id != "" {
+			ev = from(used(1<<16, 1), "192.0.2.1")
+			ev.Client = id
+		}
+		return r.want(r.ask(ev), want, why)
+	}
+	for range 3 {
+		ask("", weir.Wait, 0)
+	}
+	ask("", weir.Refuse, weir.TooMany)
+	var greedy []*event
+	for range 3 {
+		greedy = append(greedy, ask("greedy", weir.Wait, 0))
+	}
+	ask("greedy", weir.Refuse, weir.TooMany)
+	ask("a", weir.Wait, 0)
+	ask("b", weir.Wait, 0) // now the lane is full
+	ask("c", weir.Wait, 0)
+	r.called()
+	r.want(greedy[2], weir.Refuse, weir.LineFull)
+	r.want(greedy[1], weir.Wait, 0)
+	ask("a", weir.Refuse, weir.LineFull) // it would have as many
+	r.want(r.ask(from(used(1<<16, 1), "192.0.2.2")), weir.Wait, 0)
+	r.called()
+	r.want(greedy[1], weir.Refuse, weir.LineFull)
+	ask("greedy", weir.Refuse, weir.LineFull)
+}
+
 func TestHeldTooLong(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1, MaxWait: weir.Duration(3 * time.Second)})
 	r.admit(0)

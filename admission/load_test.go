@@ -137,6 +137,25 @@ func TestDelayOfThoseWhoPaid(t *testing.T) {
 	delay(r.now.Sub(epoch.Add(time.Minute + time.Second))) // since its last turn
 }
 
+// A client that has a place waits for itself, and counts for nothing, however long that is.
+func TestDelayOfAClientForItself(t *testing.T) {
+	r := newRig(t, Options{Concurrent: 2})
+	r.l.Asked(4)
+	ask := func(source string) *event { return r.ask(from(paying(4), source)) }
+	first := ask("192.0.2.1")
+	ask("192.0.2.1")
+	third := ask("192.0.2.1")
+	r.now = r.now.Add(time.Minute)
+	r.settle(first, true)
+	if got := r.called(); len(got) != 1 || got[0] != third.n {
+		t.Fatalf("called %v", got)
+	}
+	r.now = r.now.Add(time.Duration(bucket))
+	if _, delay := r.l.Load(r.now); delay != 0 {
+		t.Errorf("delay %s", delay)
+	}
+}
+
 func TestServiceTime(t *testing.T) {
 	var p pulse
 	if p.orGuess() != float64(guess) {

@@ -45,8 +45,8 @@ type Options struct {
 	// The longest expected wait for which an unpaid request is held while stamps are asked for. If it would have to
 	// wait longer, it is asked for a stamp. With 0s, it is asked whenever no place is free. Default 5s.
 	PoolWait *weir.Duration `yaml:"pool_wait"`
-	// How many requests and places in line one client may have waiting together, by source address; of IPv6 the /64.
-	// Default 64: a page and what it loads.
+	// How many requests and places in line one source address may have waiting together; of IPv6, one /64. Who paid and
+	// has a client id is counted by that. Default 64: a page and what it loads.
 	PerClient int `yaml:"per_client"`
 	// How many bytes a second a client has to send of a request's body, or take of the answer, while others wait. A
 	// slower one loses its place. Default 4KiB.

@@ -182,7 +182,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 			s.State = Full
 			l.counts.LineFull++
 			return s
-		case l.clients.of(who) >= l.o.PerClient:
+		case l.clients[who] >= l.o.PerClient:
 			s.State = TooMany
 			l.counts.TooMany++
 			return s
@@ -310,7 +310,7 @@ func (l *Lanes) standInLine(p *entry, seen int64) {
 	r := &l.room
 	r.entries[p.number] = p
 	r.order.add(p)
-	l.clients.add(p.client)
+	l.clients.add(p.client, 1)
 	p.seen = seen
 	r.seen.Add(&p.age, p)
 }
@@ -324,7 +324,7 @@ func (l *Lanes) takeOut(p *entry) {
 	}
 	r.seen.Remove(&p.age)
 	delete(r.entries, p.number)
-	l.clients.remove(p.client)
+	l.clients.add(p.client, -1)
 }
 
 // expire takes some out of line who did not show up for two reloads, and reports whether there are more.

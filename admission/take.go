@@ -59,7 +59,7 @@ func (l *Lanes) roomFor(who client, atOnce bool, at int64) bool {
 		return true
 	}
 	r := request{client: who, round: held}
-	if atOnce || l.o.Strict && l.inLane(stamped) > 0 || l.clients.of(who) >= l.o.PerClient || l.full(pool) &&
+	if atOnce || l.o.Strict && l.inLane(stamped) > 0 || l.clients[who] >= l.o.PerClient || l.full(pool) &&
 		l.instead(r) == nil {
 		return false
 	}

@@ -39,6 +39,7 @@ type person struct {
 	who     client
 	line    *line
 	waiting queue.Listed[waiter]
+	n       int // how many wait
 	turn    queue.Node[person]
 }
 
@@ -89,14 +90,10 @@ func (t *turns) place(l *line, more int) {
 }
 
 func (t *turns) join(w *waiter, at int64) {
-	who := w.client
-	if w.id != 0 { // it is one client, wherever it comes from
-		who = client{uint64(w.id), byID}
-	}
-	p := t.people[who]
+	p := t.people[w.who()]
 	if p == nil {
-		p = &person{who: who, line: t.line(w.client)}
-		t.people[who] = p
+		p = &person{who: w.who(), line: t.line(w.client)}
+		t.people[p.who] = p
 		p.line.people.Add(&p.turn, p)
 		if p.line.ids++; p.line.ids == 2 {
 			t.crowd.Add(&p.line.spot, p.line)
@@ -104,7 +101,8 @@ func (t *turns) join(w *waiter, at int64) {
 	}
 	l := p.line
 	w.line, w.person, w.client = l, p, l.client
-	w.person.waiting.Add(&w.spot, w)
+	p.n++
+	p.waiting.Add(&w.spot, w)
 	t.age.Add(&w.age, w)
 	t.least.Add(w)
 	t.total++
@@ -129,7 +127,7 @@ func (t *turns) leave(w *waiter) {
 	t.least.Remove(w)
 	t.total--
 	w.line = nil
-	if p.waiting.First() == nil {
+	if p.n--; p.n == 0 {
 		delete(t.people, p.who)
 		l.people.Remove(&p.turn)
 		if l.ids--; l.ids == 1 {
@@ -187,21 +185,30 @@ func (t *turns) crowded(places int) *line {
 	return l
 }
 
-// instead returns the waiter that leaves where no more may wait and another client comes: the newest of the client that
-// has most waiting, if that is more than the other would have, else the one whose stamp cost least, if the other's cost
-// more. It returns nil where the other has to go.
-func (t *turns) instead(who client, work uint64) *waiter {
-	if t.total == 0 {
+// instead returns the waiter that leaves where no more may wait and another request comes: the newest of the client
+// that has most waiting, if that is more than the other would have, else the one whose stamp cost least, if the other's
+// cost more. At one address the same holds for its people. It returns nil where the other has to go.
+func (t *turns) instead(r request) *waiter {
+	top, own, ownOf := t.most.First(), 0, 0
+	if top == nil {
 		return nil
 	}
-	own := 0
-	if l := t.lines[who]; l != nil {
+	if l := t.lines[r.client]; l != nil {
 		own = l.n
 	}
-	if top := t.most.First(); top.n > own+1 {
-		return top.people.Last().waiting.Last()
+	if p := t.people[r.who()]; p != nil {
+		ownOf = p.n
 	}
-	if w := t.least.First(); w.work < work {
+	greedy := top.people.First()
+	for p, looked := greedy, 0; p != nil && looked < 1000; p, looked = p.turn.Next(), looked+1 {
+		if p.n > greedy.n {
+			greedy = p
+		}
+	}
+	if top.n > own+1 || top.client == r.client && greedy.n > ownOf+1 {
+		return greedy.waiting.Last()
+	}
+	if w := t.least.First(); w.work < r.work {
 		return w
 	}
 	return nil

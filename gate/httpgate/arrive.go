@@ -16,7 +16,8 @@ import (
 	"weir/identify"
 )
 
-// receive lets a connection in. One too many is closed at once, before anything is read from it.
+// receive lets a connection in. One too many is closed at once, before anything is read from it, unless another source
+// has to make room.
 func (g *Gate) receive(accepted net.Conn) {
 	s, sock := g.Setup.Load(), accepted.(socket)
 	peer := peerOf(sock)
@@ -25,27 +26,35 @@ func (g *Gate) receive(accepted net.Conn) {
 		gate.Reset(sock)
 		return
 	}
-	if !g.Enter(s.opts.Bounds.Connections) {
+	c := newConn(g, sock, peer)
+	source := peer
+	if header || s.proxies.Trusts(peer) { // it is not the client's
+		source = netip.Addr{}
+	}
+	c.seat = g.crowd.Enter(source, s.opts.Bounds.Connections, c.makeRoom(BoundConnections))
+	if c.seat == nil {
 		_ = sock.Close()
 		g.env.Observer.Bounded(BoundConnections)
 		return
 	}
-	c := newConn(g, sock, peer)
+	g.Open.Add(1)
 	c.trusted = s.opts.Socket.Trusted && !peer.IsValid()
 	if !header && s.opts.TLS == nil {
 		g.take(c)
 		return
 	}
-	if g.arriving.Add(1) > int64(s.opts.Bounds.Handshakes) {
-		g.arriving.Add(-1)
+	c.arrives = g.hasty.Enter(source, s.opts.Bounds.Handshakes, c.makeRoom(BoundHandshakes))
+	if c.arrives == nil {
 		_ = c.Close()
 		g.env.Observer.Bounded(BoundHandshakes)
 		return
 	}
+	g.arriving.Add(1)
 	g.arrivals.Go(func() {
 		in := false
 		defer func() {
 			g.arriving.Add(-1)
+			c.arrives.Leave()
 			if !in {
 				_ = c.Close()
 			}
@@ -82,6 +91,10 @@ func (g *Gate) arrive(s *setup, c *conn, header bool) bool {
 		if err != nil {
 			g.nowhere(c, BoundProxyHeader, err)
 			return false
+		}
+		if !s.proxies.Trusts(c.peer) {
+			c.seat.Of(c.peer)
+			c.arrives.Of(c.peer)
 		}
 		// A proxy that speaks for itself, as for a health check, is not counted.
 		if !local && !g.admits(s, c.peer) {
@@ -120,6 +133,14 @@ func (c *conn) readHeader(ctx context.Context) (local bool, err error) {
 	}
 	c.peer, c.remote, c.trusted = identify.Plain(header.From.AddrPort().Addr()), header.From, false
 	return false, nil
+}
+
+// makeRoom returns what ends the connection where it has to make room for another source.
+func (c *conn) makeRoom(bound string) func() {
+	return func() {
+		c.gate.env.Observer.Bounded(bound)
+		gate.Reset(c.socket)
+	}
 }
 
 // nowhere counts a connection that got nowhere, unless the gate stops.

@@ -2,8 +2,12 @@ package httpgate
 
 import (
 	"bufio"
+	"crypto/tls"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -29,6 +33,72 @@ func TestConnectionsBound(t *testing.T) {
 	needs.Wait(t, "one turned away", func() bool { return g.seen.bounds(BoundConnections) == 1 })
 	if g.Open.Load() != 2 {
 		t.Errorf("%d open", g.Open.Load())
+	}
+}
+
+// TestNoSourceKeepsOthersOut: one address has all connections, and all TLS handshakes, and says nothing. Others are
+// served, and it loses as many.
+func TestNoSourceKeepsOthersOut(t *testing.T) {
+	a := newAuthority(t, "ca")
+	for name, c := range map[string]struct {
+		bounds Bounds
+		tls    bool
+		bound  string
+		greedy string
+		header string
+	}{
+		"connections": {Bounds{Connections: 8}, false, BoundConnections, "127.0.0.2", ""},
+		"handshakes":  {Bounds{Handshakes: 8}, true, BoundHandshakes, "127.0.0.2", ""},
+		"handshakes behind a balancer": {Bounds{Handshakes: 8}, true, BoundHandshakes, "198.51.100.2",
+			"PROXY TCP4 198.51.100.%d 192.0.2.1 1 2\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := Options{Upstream: to(echo(t).URL), Bounds: c.bounds}
+			if c.header != "" {
+				o.TrustedProxies = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+				o.ProxyProtocol.From = o.TrustedProxies
+			}
+			g := start(t, o)
+			if c.tls {
+				g = startTLS(t, a, o)
+			}
+			from := func(host int) net.Conn {
+				d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, byte(host))}}
+				conn, err := d.Dial("tcp", g.Addr().String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = conn.Close() })
+				_ = conn.SetDeadline(time.Now().Add(patience))
+				if c.header != "" {
+					g.send(conn, fmt.Sprintf(c.header, host))
+				}
+				return conn
+			}
+			crowd := &g.crowd
+			if c.tls {
+				crowd = &g.hasty
+			}
+			for range 8 {
+				from(2)
+			}
+			needs.Wait(t, "eight", func() bool {
+				return crowd.Full(netip.MustParseAddr(c.greedy), 8) && !crowd.Full(netip.MustParseAddr("192.0.2.9"), 8)
+			})
+			for host := 3; host < 7; host++ {
+				conn := from(host)
+				if c.tls {
+					conn = tls.Client(conn, &tls.Config{RootCAs: a.Pool, ServerName: "www.example.com"})
+				}
+				g.send(conn, "GET / HTTP/1.1\r\nHost: www.example.com\r\n\r\n")
+				if res, _ := g.answer(bufio.NewReader(conn)); res.StatusCode != 200 {
+					t.Error(res.Status)
+				}
+			}
+			if n := g.seen.bounds(c.bound); n == 0 {
+				t.Error("it is not counted")
+			}
+		})
 	}
 }
 

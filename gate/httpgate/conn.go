@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"weir/gate"
 	"weir/internal/http1"
 )
 
@@ -23,6 +24,8 @@ type conn struct {
 	peer    netip.Addr           // unmapped, without a zone; invalid on a socket of this machine
 	trusted bool                 // the peer has no address, and is a proxy all the same
 	remote  net.Addr             // as a PROXY header says; nil without one
+	seat    *gate.Seat           // among all connections
+	arrives *gate.Seat           // among those whose PROXY header or TLS handshake is under way; nil for others
 	tls     *tls.Conn            // nil without TLS
 	state   *tls.ConnectionState // of tls, once hands are shaken
 	speaks  protocol
@@ -126,6 +129,7 @@ func (c *conn) drain() {
 }
 
 func (c *conn) shut() error {
+	c.seat.Leave()
 	c.gate.Open.Add(-1)
 	if c.state != nil {
 		return c.tls.Close()

@@ -30,7 +30,9 @@ type Gate struct {
 
 	access   atomic.Pointer[accesslog.Log]
 	tracer   atomic.Pointer[traces.Tracer]
-	arriving atomic.Int64   // connections whose PROXY header or TLS handshake is under way
+	crowd    gate.Crowd     // all connections
+	hasty    gate.Crowd     // connections whose PROXY header or TLS handshake is under way
+	arriving atomic.Int64   // how many these are
 	arrivals sync.WaitGroup // the same
 	// arrivable ends when a stop waits no longer for those.
 	arrivable   context.Context

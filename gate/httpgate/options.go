@@ -68,9 +68,10 @@ type Options struct {
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open connections. One more is closed at once. Default 20000.
+	// Open connections. For one more, the source with the most loses its newest. If that source is the newcomer's own,
+	// or has no more than others, the newcomer is closed at once. Default 20000.
 	Connections int `yaml:"connections"`
-	// Connections whose PROXY header or TLS handshake is under way. One more is closed at once. Default 2000.
+	// Connections whose PROXY header or TLS handshake is under way. For one more, the same holds. Default 2000.
 	Handshakes int `yaml:"-"`
 	// Requests under way and waiting. One more gets 503. Default 20000.
 	Requests int `yaml:"requests"`

@@ -24,6 +24,7 @@ var (
 	errLeft  = errors.New("the client has left")
 	errIdle  = errors.New("nothing moved for too long")
 	errPanic = errors.New("a bug in weir")
+	errCrowd = errors.New("there are too many connections, and most of this source")
 )
 
 // A stream is a connection whose halves end independently: a *net.TCPConn or a *net.UnixConn.
@@ -60,6 +61,7 @@ func (s *side) close() {
 type conn struct {
 	gate  *Gate
 	setup *setup
+	seat  *gate.Seat              // among all connections
 	ctx   context.Context         // ends when the connection is cut; then both sides are closed
 	cut   context.CancelCauseFunc // may be called from any goroutine
 	spare func() bool             // after it, the end of ctx no longer closes the sides
@@ -124,6 +126,9 @@ func (c *conn) identify() bool {
 	if header.From != nil {
 		c.from, c.to = header.From, header.To
 		c.event.Source = identify.Plain(header.From.AddrPort().Addr())
+		if !s.proxies.Trusts(c.event.Source) {
+			c.seat.Of(c.event.Source)
+		}
 	}
 	c.event.Time = c.gate.env.Clock.Now() // reading the header took time
 	return true
@@ -244,6 +249,7 @@ func (c *conn) end() {
 	c.close()
 	c.cut(nil)
 	g.Open.Add(-1)
+	c.seat.Leave()
 	g.env.Observer.Connections(-1)
 	if !g.env.Log.Enabled(g.Base, slog.LevelDebug) {
 		return

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync/atomic"
 
 	"weir"
@@ -24,6 +25,7 @@ const (
 type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
+	crowd   gate.Crowd // all connections, or sessions of udp
 	waiting atomic.Int64
 	failing logs.Line  // the upstream cannot be reached
 	udp     *forwarder // nil for tcp, and before Listen
@@ -87,25 +89,33 @@ func (g *Gate) Prepare(o Options, accept, chain *policy.Chain) (commit, abort fu
 	return g.Replace(next, nil)
 }
 
-// receive lets a connection in unless it is one too many or the door turns it away.
-func (g *Gate) receive(c net.Conn) {
-	s := g.Setup.Load()
-	if !g.Enter(s.opts.Bounds.Connections) {
-		g.env.Observer.Bounded(BoundConnections)
-		gate.Reset(c)
-		return
-	}
-	in := false
+// receive lets a connection in unless the door turns it away or it is one too many.
+func (g *Gate) receive(raw net.Conn) {
+	s, in := g.Setup.Load(), false
 	defer func() {
 		if !in {
-			g.Open.Add(-1)
-			gate.Reset(c)
+			gate.Reset(raw)
 		}
 	}()
-	source := identify.Plain(c.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
-	if in = s.door.Admit(source, g.env.Clock.Now()); in {
-		g.Go(newConn(g, s, c.(*net.TCPConn), source).serve)
+	source := identify.Plain(raw.RemoteAddr().(*net.TCPAddr).AddrPort().Addr())
+	if !s.door.Admit(source, g.env.Clock.Now()) {
+		return
 	}
+	c := newConn(g, s, raw.(*net.TCPConn), source)
+	if s.proxies.Trusts(source) { // it is not the client's
+		source = netip.Addr{}
+	}
+	c.seat = g.crowd.Enter(source, s.opts.Bounds.Connections, func() {
+		g.env.Observer.Bounded(BoundConnections)
+		c.cut(errCrowd)
+	})
+	if in = c.seat != nil; !in {
+		g.env.Observer.Bounded(BoundConnections)
+		c.cut(errCrowd)
+		return
+	}
+	g.Open.Add(1)
+	g.Go(c.serve)
 }
 
 // unreached notes that the upstream cannot be reached.

@@ -147,6 +147,26 @@ func TestDoor(t *testing.T) {
 	}
 }
 
+// One address with all connections, which say nothing, does not keep others out.
+func TestNoSourceKeepsOthersOut(t *testing.T) {
+	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Connections: 4}})
+	greedy := []*net.TCPConn{g.dial(), g.dial(), g.dial(), g.dial()}
+	needs.Wait(t, "four", func() bool { return g.Open.Load() == 4 })
+	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
+		passes(t, g.dialFrom(ip))
+	}
+	for i, c := range greedy {
+		if i < 2 {
+			passes(t, c)
+		} else if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("connection %d: %d", i, n)
+		}
+	}
+	if n := g.seen.bounds(BoundConnections); n != 2 {
+		t.Errorf("%d counted", n)
+	}
+}
+
 // A door whose throttle panics does not take the gate down.
 func TestDoorPanics(t *testing.T) {
 	edge := newThrottle(func(ev *weir.Event, _ *weir.Answer) error {

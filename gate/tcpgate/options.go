@@ -76,11 +76,13 @@ type ProxyProtocol struct {
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open connections, for tcp. One more is closed at once. Default 20000.
+	// Open connections, for tcp. For one more, the source with the most loses its newest. If that source is the
+	// newcomer's own, or has no more than others, the newcomer is closed at once. Default 20000.
 	Connections int `yaml:"connections"`
 	// Connections that a throttle may hold back at a time, for tcp. One more is closed. Default 10000.
 	Waiting int `yaml:"waiting"`
-	// Clients with a session, for udp. The packets of one more are dropped until one of the others has been idle for
+	// Clients with a session, for udp: an address and port each. For one more, the address with the most loses its
+	// newest session. Where none has more than others, the packets of one more are dropped until one has been idle for
 	// long enough. Default 10000.
 	Clients int `yaml:"clients"`
 	// The size of a packet or a reply, for udp. A larger one is dropped. Default 65507B.

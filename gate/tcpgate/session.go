@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/policy"
 )
 
@@ -23,6 +24,7 @@ type session struct {
 	id       string
 	client   netip.AddrPort
 	upstream *net.UDPConn
+	seat     *gate.Seat // among all sessions
 	setup    *setup
 	idle     idler
 	answered atomic.Bool // the latest packet has had a reply

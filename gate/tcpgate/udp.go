@@ -76,7 +76,7 @@ func (u *forwarder) take(p []byte, client netip.AddrPort) {
 	}
 	ss, known := u.sessions[client]
 	if !known {
-		if len(u.sessions) >= s.opts.Bounds.Clients {
+		if g.crowd.Full(client.Addr(), s.opts.Bounds.Clients) {
 			g.env.Observer.Bounded(BoundClients)
 			return
 		}
@@ -114,6 +114,11 @@ func (u *forwarder) open(ss *session, s *setup, client netip.AddrPort) error {
 	ss.idle.gate, ss.idle.patience = u.gate, s.opts.Timeouts.Idle.Std()
 	ss.idle.expired = func() { u.expire(ss) }
 	u.sessions[client], u.newcomer = ss, new(session)
+	ss.seat = u.gate.crowd.Enter(client.Addr(), s.opts.Bounds.Clients, func() { // u.mu is held
+		u.gate.env.Observer.Bounded(BoundClients)
+		delete(u.sessions, ss.client)
+		_ = ss.upstream.Close()
+	})
 	u.gate.Open.Add(1)
 	u.gate.env.Observer.Connections(1)
 	ss.idle.start()
@@ -169,6 +174,7 @@ func (u *forwarder) expire(ss *session) {
 		return
 	}
 	delete(u.sessions, ss.client)
+	ss.seat.Leave()
 	_ = ss.upstream.Close() // this ends the session
 }
 
@@ -183,6 +189,7 @@ func (u *forwarder) end(ss *session) {
 	ss.idle.stop()
 	_ = ss.upstream.Close()
 	g.Open.Add(-1)
+	ss.seat.Leave()
 	g.env.Observer.Connections(-1)
 	defer g.Recover(gate.ConnectionFailed, nil, slog.String("id", ss.id))
 	ss.over(g.env.Clock.Now())

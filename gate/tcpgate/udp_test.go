@@ -233,6 +233,30 @@ func TestUDPClientsBound(t *testing.T) {
 	awaitBound(t, g.seen, BoundClients, 3)
 }
 
+// One address with as many sessions as there may be does not keep others out.
+func TestUDPNoSourceKeepsOthersOut(t *testing.T) {
+	g := start(t, Options{Protocol: UDP, Upstream: echoUDP(t), Bounds: Bounds{Clients: 3}})
+	var greedy []*net.UDPConn
+	for range 3 {
+		c := g.client()
+		says(t, c, "greedy")
+		greedy = append(greedy, c)
+	}
+	other, err := net.DialUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 9)}, g.Addr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	deadline(other)
+	says(t, other, "other")
+	awaitBound(t, g.seen, BoundClients, 1)
+	needs.Wait(t, "three", func() bool { return g.Open.Load() == 3 })
+	send(t, greedy[2], "one too many")
+	awaitBound(t, g.seen, BoundClients, 2)
+	says(t, greedy[0], "older")
+	says(t, other, "other")
+}
+
 func TestUDPPacketBound(t *testing.T) {
 	g := start(t, Options{Protocol: UDP, Bounds: Bounds{Packet: 100},
 		Upstream: serveUDP(t, func(packet string) []string {
