@@ -18,12 +18,13 @@ func Nearest(got string, known ...string) string {
 	return best
 }
 
-// Suggest returns a hint for a word that is not known: the nearest of those that are, or all of them.
+// Suggest returns a hint for a word that is not known: the nearest of those that are, or all of them. An empty word is
+// a key that is left out, and no hint.
 func Suggest(got string, known ...string) string {
 	if near := Nearest(got, known...); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
 	}
-	return "one of " + strings.Join(known, ", ")
+	return "one of " + strings.TrimPrefix(strings.Join(known, ", "), ", ")
 }
 
 // fold makes maxWait, max-wait and max_wait the same.

@@ -19,6 +19,14 @@ func TestNearest(t *testing.T) {
 	}
 }
 
+func TestSuggest(t *testing.T) {
+	for got, want := range map[string]string{"fist": `did you mean "first"?`, "least": "one of first, in-turn"} {
+		if hint := Suggest(got, "", "first", "in-turn"); hint != want {
+			t.Errorf("%s: %s; want %s", got, hint, want)
+		}
+	}
+}
+
 func TestDistance(t *testing.T) {
 	for _, c := range []struct {
 		a, b string

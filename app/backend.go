@@ -53,10 +53,14 @@ func (b backend) Status() console.Status {
 	g, state := b.current.Load(), b.state.Load()
 	b.look(g)
 	s := console.Status{
-		Version: b.opts.Version, State: stateNames[state], Ready: b.Ready() == nil, Started: b.started,
+		Version: b.opts.Version, State: stateNames[state], Started: b.started,
 		Config: b.reloads.get(), Control: g.control.Path(), Gates: []console.GateStatus{},
 		Throttles: []console.ThrottleStatus{},
 	}
+	if err := b.Ready(); err != nil {
+		s.NotReady = err.Error()
+	}
+	s.Ready = s.NotReady == ""
 	s.Config.Path = b.opts.Path
 	if addr := b.ConsoleAddr(); addr != nil {
 		s.Console = addr.String()

@@ -57,7 +57,7 @@ func (a *App) firstOperator(ctx context.Context, operators *access.Operators, fo
 		return fmt.Errorf("the first operator of the console: %w", err)
 	}
 	if made {
-		a.opts.Log.Info("the operator admin can log in to the console; until then, the password is in a file",
+		a.opts.Log.Info("the operator admin can log in to the console; the password is in a file until then",
 			"file", path)
 	}
 	if a.opts.FirstPassword == nil {

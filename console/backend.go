@@ -120,6 +120,7 @@ type Status struct {
 	Version   string           `json:"version"`
 	State     string           `json:"state"` // starting, serving or stopping
 	Ready     bool             `json:"ready"`
+	NotReady  string           `json:"not_ready,omitempty"` // why not
 	Started   time.Time        `json:"started"`
 	Config    ConfigStatus     `json:"config"`
 	Gates     []GateStatus     `json:"gates"`

@@ -149,9 +149,9 @@ func (c *Client) explain(err error) error {
 	case c.Remote() && errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s; is it the console.listen of its configuration?", ErrNotRunning, c.path)
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("%w at %s; is it the control: of the same configuration?", ErrNotRunning, c.path)
+		return fmt.Errorf("%w at %s (start it, or name the configuration it was started with: -c FILE)", ErrNotRunning, c.path)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s may only be opened by the user that weir runs as", c.path)
+		return fmt.Errorf("%s may only be opened by the user that weir runs as (use sudo)", c.path)
 	}
 	if ue, ok := errors.AsType[*url.Error](err); ok {
 		err = ue.Err // the URL in it is made up

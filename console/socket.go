@@ -59,7 +59,8 @@ func clearSocket(path string) error {
 	}
 	// Only a refused connection proves that no process listens: a busy weir may time out.
 	if !errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("control: %w: %s answers", ErrRunning, path)
+		return fmt.Errorf("control: %w: %s answers (weir reload applies a changed configuration; "+
+			"a second weir needs its own data folder)", ErrRunning, path)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("control: %w", err)

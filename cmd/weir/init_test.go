@@ -62,6 +62,31 @@ func TestInitFiles(t *testing.T) {
 	}
 }
 
+// The limit on logins that a site has as a comment works once its number signs are gone.
+func TestInitLogins(t *testing.T) {
+	needs.Unwatched(t)
+	t.Parallel()
+	site, err := starterOf("site")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := site.render(usualAnswers(site))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, logins, _ := strings.Cut(r.file, "  # throttles: [networks, logins, stamps]\n")
+	logins, after, found := strings.Cut(logins, "  # From this load on")
+	if !found {
+		t.Fatalf("no limit on logins:\n%s", r.file)
+	}
+	before = strings.Replace(before, "[networks, stamps]", "[networks, logins, stamps]", 1)
+	text := before + strings.ReplaceAll(logins, "  # ", "  ") + after[strings.Index(after, "\n"):]
+	cfg, err := config.Parse("weir.yaml", []byte(text))
+	if err != nil || len(cfg.Warnings) > 0 || cfg.Throttles["logins"].Quota == nil {
+		t.Errorf("%v, %v", err, cfg)
+	}
+}
+
 // Somebody who takes what is offered, or types a number, gets a file that weir check accepts; questions have defaults.
 func TestInitAsks(t *testing.T) {
 	needs.Unwatched(t)

@@ -106,10 +106,15 @@ func TestNotReadyWithoutLog(t *testing.T) {
 	r.Close()
 	for want, log := range map[string]*os.File{"no space left on device": full, "broken pipe": w} {
 		console := needs.FreeAddress()
-		manage(t, shortFolder(t), fmt.Sprintf("console: {listen: %q}\n", console), log)
+		folder := shortFolder(t)
+		manage(t, folder, fmt.Sprintf("console: {listen: %q}\n", console), log)
 		needs.Wait(t, "weir is not ready", func() bool {
 			code, body := readPage(t, console, "/readyz")
 			return code == http.StatusServiceUnavailable && strings.Contains(body, want)
 		})
+		out, err := exec.Command("weir", "status", "-c", filepath.Join(folder, "weir.yaml")).CombinedOutput()
+		if first, _, _ := strings.Cut(string(out), "\n"); err != nil || !strings.Contains(first, want) {
+			t.Errorf("weir status says %q, %v; want %q", first, err, want)
+		}
 	}
 }

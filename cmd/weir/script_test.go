@@ -70,6 +70,7 @@ func runScripts(t *testing.T, folder string) {
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each command of a race build takes a second to end
 			e.Setenv("GOGC", "off")                 // a third of the time of a command goes into collecting its own flags
 			e.Setenv("UPSTREAM", upstream.URL)
+			e.Setenv("TAKEN", upstream.Listener.Addr().String())
 			e.Setenv("WEIR_CONTROL", filepath.Join(short, "weir.sock"))
 			e.Setenv("NOTIFY_SOCKET", filepath.Join(short, "notify"))
 			return nil

@@ -77,6 +77,9 @@ func (c *serveCommand) Run(t *terminal) error {
 	}
 	handedOver := "" // the sockets, once a new weir is to have them
 	stop, err = heard.during(func() error { return a.Start(context.Background()) })
+	if errors.Is(err, syscall.EADDRINUSE) {
+		err = fmt.Errorf("%w (ss -ltnp shows which program has it; stop that, or write another address)", err)
+	}
 	if err != nil {
 		return err
 	}

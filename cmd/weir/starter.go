@@ -102,7 +102,8 @@ func starters() []starter {
 			{flag: "upstream", question: service, usual: "http://127.0.0.1:3000"},
 			proxy, named,
 			{flag: "limit", question: "How many requests may each source network send?", usual: "50/s"},
-			{flag: "concurrent", question: "How many requests can the service work on at once (its workers)?", usual: "16"},
+			{flag: "concurrent", question: "How many requests can the service work on at once (its workers, such as " +
+				"pm.max_children of PHP-FPM)?", usual: "16"},
 		}},
 		{"mail", "a mail gate in front of a mail server", []starterAsk{
 			quiet("console", mailConsole), quiet("cert", ""), quiet("key", ""), name,
@@ -117,13 +118,13 @@ func starters() []starter {
 			{flag: "upstream", question: "Where does Postfix take them back?", usual: "127.0.0.1:10025"},
 			pace, admin,
 		}},
-		{"nginx", "behind nginx, which asks weir", []starterAsk{
+		{"nginx", "an API behind nginx, which asks weir", []starterAsk{
 			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:9003"},
 			key,
 			{flag: "limit", question: perKey, usual: "100/1m"},
 		}},
-		{"envoy", "behind Envoy, which asks weir", []starterAsk{
+		{"envoy", "an API behind Envoy, which asks weir", []starterAsk{
 			quiet("console", console),
 			{flag: "listen", question: asked, usual: "127.0.0.1:8081"},
 			key,

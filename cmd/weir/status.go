@@ -24,7 +24,7 @@ func (t *terminal) status(s *console.Status) {
 	if s.ShadowAll != nil { // the limits are off for another time
 		since = "and running since"
 	}
-	fmt.Fprintf(t.out, "weir %s, %s %s %s\n", printable(s.Version), t.state(s.State, s.Ready, s.ShadowAll), since,
+	fmt.Fprintf(t.out, "weir %s, %s %s %s\n", printable(s.Version), t.state(s.State, s.NotReady, s.ShadowAll), since,
 		moment(s.Started))
 	t.emergency(s.ShadowAll)
 	fmt.Fprintf(t.out, "configuration: %s, in effect since %s, %s", printable(s.Config.Path), moment(s.Config.Loaded),
@@ -211,11 +211,13 @@ func moment(at time.Time) string {
 	return at.Local().Format("2006-01-02 15:04:05")
 }
 
-// state is what weir does, in a word or two.
-func (t *terminal) state(state string, ready bool, all *console.ShadowAll) string {
+// state is what weir does, in a word or two, and why it is not ready.
+func (t *terminal) state(state, notReady string, all *console.ShadowAll) string {
 	switch {
-	case !ready:
+	case notReady == state: // it starts or stops
 		return t.paint(tabular.Warn, state)
+	case notReady != "":
+		return t.paint(tabular.Warn, state+", not ready: "+printable(notReady))
 	case all != nil:
 		return t.paint(tabular.Bad, state+" without limits")
 	}

@@ -97,16 +97,13 @@ func fitted(page string) string {
 
 // top shows an overview: what passes each gate and throttle now, who is held back, the last refusals and changes.
 func (t *terminal) top(o *console.Overview) {
-	state := t.state(o.State, o.Ready, o.ShadowAll)
-	if !o.Ready {
-		state = t.paint(tabular.Warn, o.State+", not ready: "+printable(o.NotReady))
-	}
-	fmt.Fprintf(t.out, "weir is %s. All rates are events a second, at %s.\n", state, moment(o.At))
+	fmt.Fprintf(t.out, "weir is %s. All rates are events a second, at %s.\n", t.state(o.State, o.NotReady, o.ShadowAll),
+		moment(o.At))
 	t.emergency(o.ShadowAll)
 	fmt.Fprintln(t.out)
 	t.topGates(o.Gates)
 	t.topThrottles(o.Throttles)
-	t.heldBack("Held back now", "nobody is held back now", o.Throttles,
+	t.heldBack("Held back lately", "nobody is held back now", o.Throttles,
 		func(h *console.ThrottleWatch) []console.HeldBack { return h.Held })
 	t.shadowed(o.Throttles)
 	t.section("Last refusals", nil)

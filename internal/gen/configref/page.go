@@ -120,7 +120,7 @@ func (e *entry) kind(t reflect.Type, sections []*section) string {
 		return "number"
 	case reflect.String:
 		if e.words != nil {
-			return "one of `" + strings.Join(e.words, "`, `") + "`"
+			return "one of " + strings.TrimPrefix("`"+strings.Join(e.words, "`, `")+"`", "``, ")
 		}
 	}
 	return "text"
