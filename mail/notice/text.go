@@ -380,7 +380,11 @@ func (n *Notice) tooMuch(l *lines) {
 
 // steps lists commands, and between the last of them and the others those for the password and for what waits.
 func (n *Notice) steps(l *lines, commands []string, last string) {
-	commands = append(commands, n.password(l)...)
+	if n.Password {
+		commands = append(commands, "weir user passwd "+n.User)
+	} else {
+		l.paragraph("weir does not have the password of the user: change it where your mail server has it.")
+	}
 	if n.waits() > 0 {
 		commands = append(commands, "weir queue delete --all --user "+n.User, "weir queue release --all --user "+n.User)
 	}
@@ -396,15 +400,6 @@ func (n *Notice) listing() string {
 		return "weir user show " + n.User
 	}
 	return "weir queue list --user " + n.User
-}
-
-// password is the command that changes the password, if weir has it; else it says who can.
-func (n *Notice) password(l *lines) []string {
-	if n.Password {
-		return []string{"weir user passwd " + n.User}
-	}
-	l.paragraph("weir does not have the password of the user: change it where your mail server has it.")
-	return nil
 }
 
 // contact is the command that gives the user a contact.
