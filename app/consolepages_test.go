@@ -63,7 +63,8 @@ func TestConsoleMailInBrowser(t *testing.T) {
 	p.stopped()
 	url := operates(b, t, p)
 	shows(b, t, url+"/mail", "ann", "sunday 2", "Resume", "held")
-	shows(b, t, url+"/mail-user?name=ann", "stopped since", "sunday 2", "ann@private.example", "The last hour", "Queue")
+	shows(b, t, url+"/mail-user?name=ann", "stopped since", "sunday 2", "ann@private.example", "The last hour", "Queue",
+		"weir user passwd ann")
 	shows(b, t, url+"/mail?state=pooled", "No message waits here.")
 
 	b.Visit(url + "/mail?user=ann")
@@ -90,7 +91,10 @@ func TestConsoleMailInBrowser(t *testing.T) {
 	b.Click("[action$=user-resume] button")
 	said(b, "Sends again: ann. What is held stays held.")
 	p.runs(0)
-	shows(b, t, url+"/mail?track=father", "delivered", "father@elsewhere.example")
+	for _, what := range []string{"father", open[strings.Index(open, "id=")+3:]} {
+		shows(b, t, url+"/mail?track="+what, "delivered", "father@elsewhere.example")
+	}
+	shows(b, t, url+"/mail?track=nobody@nowhere.example", "weir knows nothing of it")
 	if n := len(p.sink.to("father@elsewhere.example")); n != 1 {
 		t.Errorf("the message that was released arrived %d times", n)
 	}

@@ -2,6 +2,8 @@ package console
 
 import (
 	_ "embed"
+	"errors"
+	"net/http"
 	"net/url"
 	"strings"
 
@@ -94,7 +96,7 @@ type mailView struct {
 	Query    struct{ User, State string }
 	States   []string
 	List     messageList
-	Track    string // a recipient whose mail is looked for
+	Track    string // a recipient, or the id of a message, that is looked for
 	Attempts []MailStep
 }
 
@@ -139,8 +141,14 @@ func mailOverview(v *visit) (any, error) {
 		return nil, err
 	}
 	if shown.Track = v.query.Get("track"); shown.Track != "" {
-		found, err := v.do(&mailTrack.Call, &TrackQuery{Recipient: shown.Track})
-		if err != nil {
+		in := TrackQuery{Recipient: shown.Track}
+		if id, err := store.ParseMailID(shown.Track); err == nil {
+			in = TrackQuery{ID: id}
+		}
+		found, err := v.do(&mailTrack.Call, &in)
+		if e := new(Error); errors.As(err, &e) && e.Code == http.StatusNotFound {
+			return shown, nil
+		} else if err != nil {
 			return nil, err
 		}
 		attempts := found.(Track).Attempts

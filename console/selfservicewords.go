@@ -36,9 +36,9 @@ func (l speech) functions() template.FuncMap {
 		"style": func() template.CSS { return template.CSS(pageCSS) },
 		"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"on":    l.on,
-		"bytes": l.bytes,
+		"bytes": l.Size,
 		"why":   l.why,
-		"since": func(t time.Time) template.HTML { return l.around("since {time}", "{time}", l.time(t)) },
+		"since": func(t time.Time) template.HTML { return l.around("stopped on {time}", "{time}", l.time(t)) },
 		"resumes": func(t time.Time) template.HTML {
 			return l.around("You will be able to send again, slowly, from {time} on, even if you do nothing.", "{time}",
 				l.time(t))
@@ -85,17 +85,6 @@ func (l speech) time(t time.Time) string {
 
 // on says when. The text is a layout of package time, which knows names in English only.
 func (l speech) on(t time.Time) string { return t.UTC().Format(l.Say("2 Jan 2006, 15:04 UTC")) }
-
-// bytes writes a size as mail programs do.
-func (l speech) bytes(n int64) string {
-	switch {
-	case n < 1000:
-		return l.Count(n, "{n} byte", "{n} bytes")
-	case n < 999_500:
-		return l.Say("{n} KB", "n", (n+500)/1000)
-	}
-	return l.Say("{n} MB", "n", l.Tenths(float64(n)/1e6))
-}
 
 // why says in a word or two why a message waits.
 func (l speech) why(m mailRow) string {

@@ -143,9 +143,9 @@ func TestEverythingSaid(t *testing.T) {
 		}
 	}
 	de := speech{words.Find("de")}
-	for want, got := range map[string]string{"0 Byte": de.bytes(0), "1 Byte": de.bytes(1), "999 Byte": de.bytes(999),
-		"1 KB": de.bytes(1499), "2 KB": de.bytes(1500), "999 KB": de.bytes(999_499), "1,0 MB": de.bytes(999_500),
-		"1.0 MB": speech{}.bytes(999_500), "1 byte": speech{}.bytes(1)} {
+	for want, got := range map[string]string{"0 Byte": de.Size(0), "1 Byte": de.Size(1), "999 Byte": de.Size(999),
+		"1 KB": de.Size(1499), "2 KB": de.Size(1500), "999 KB": de.Size(999_499), "1,0 MB": de.Size(999_500),
+		"1.0 MB": speech{}.Size(999_500), "1 byte": speech{}.Size(1)} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -112,6 +112,17 @@ func (l *Language) Tenths(f float64) string {
 	return l.Say("{whole}.{tenth}", "whole", whole, "tenth", tenth)
 }
 
+// Size writes a number of bytes as mail programs do.
+func (l *Language) Size(bytes int64) string {
+	switch {
+	case bytes < 1000:
+		return l.Count(max(bytes, 0), "{n} byte", "{n} bytes")
+	case bytes < 999_500:
+		return l.Say("{n} KB", "n", (bytes+500)/1000)
+	}
+	return l.Say("{n} MB", "n", l.Tenths(float64(bytes)/1e6))
+}
+
 // How templates and scripts mark texts. Such texts have no placeholders in a template.
 var (
 	inTemplate = regexp.MustCompile(`\{\{say "([^"]*)"\}\}`)

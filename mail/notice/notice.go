@@ -63,7 +63,7 @@ type Notice struct {
 	Forever    bool          // Flagged: an operator did it, and only an operator ends it
 	Untold     bool          // Admin: the user has no contact, and was not told
 	Unknown    bool          // Admin: weir knows nothing of the user but the name
-	Password   bool          // Admin: weir has the password of the user
+	Password   bool          // weir has the password of the user
 	Resume     time.Time     // Stopped: when the user may send again by itself; zero: never
 	// Answer: what was done. Barred and Admin: why, in the words of the operator. Flagged: what happened.
 	Text string

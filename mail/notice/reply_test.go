@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) {
 		"without umlauts":   {"loeschen alle.", Command{DeleteAll: true}, ""},
 		"of two languages":  {"delete alle\nfortsetzen", Command{DeleteAll: true, Resume: true}, ""},
 		"German, all but":   {"freigeben alle außer 2", Command{}, `cannot read "alle"`},
-		"German, below":     {"Danke\n---- Um per E-Mail zu antworten, schreiben Sie über diese Zeile ----\nlöschen alle", Command{}, "nothing"},
+		"German, below":     {"Danke\n---- Um per E-Mail zu antworten, schreiben Sie oberhalb dieser Zeile ----\nlöschen alle", Command{}, "nothing"},
 		"in any case":       {"\r\n  RELEASE   All  \r\n", all, ""},
 		"one":               {"release 1", Command{Release: []int{1}}, ""},
 		"some":              {"release 3 1\ndelete 2", Command{Release: []int{1, 3}, Delete: []int{2}}, ""},

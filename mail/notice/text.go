@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -28,9 +27,18 @@ var subjects = map[Kind]words.Text{
 	Moved:    "Your notices go elsewhere: {user} at {host}",
 }
 
+const restricted words.Text = "Your account is restricted: {user} at {host}"
+
 // Heading is the subject of the notice.
 func (n *Notice) Heading() string {
 	user, host := clean(n.User, maxName), clean(n.Host, maxName)
+	about := subjects[n.Kind]
+	switch {
+	case n.Kind == Stopped && n.waits() == 0:
+		about = subjects[Barred]
+	case n.Kind == Flagged && n.Forever:
+		about = restricted
+	}
 	switch n.Kind {
 	case Answer:
 	case Admin:
@@ -42,13 +50,8 @@ func (n *Notice) Heading() string {
 		return "Flagged: " + user + " at " + host + " writes to many new people"
 	case AdminReminder:
 		return "Still held: mail of " + user + " at " + host
-	case Stopped:
-		if n.waits() == 0 {
-			return n.Language.Say(subjects[Barred], "user", user, "host", host)
-		}
-		fallthrough
 	default:
-		return n.Language.Say(subjects[n.Kind], "user", user, "host", host)
+		return n.Language.Say(about, "user", user, "host", host)
 	}
 	subject := cite(n.Subject, maxSubject)
 	if subject == "" {
@@ -151,6 +154,9 @@ const tellThem words.Text = "Tell those who run the mail server."
 func (n *Notice) stolen(l *lines) {
 	all := []words.Text{"IF YOU DID NOT WRITE THESE MESSAGES, somebody has your password. Change it at once, on a " +
 		"computer that you trust."}
+	if n.Password && n.Link != "" {
+		all = append(all, "The web page has a form for it.")
+	}
 	if n.acts() && n.waits() > 0 {
 		all = append(all, "Then delete the messages.")
 	}
@@ -166,14 +172,14 @@ func (n *Notice) stolen(l *lines) {
 
 // yours says what to do about messages that the user wrote.
 func (n *Notice) yours(l *lines) {
-	const release words.Text = "If you did write them, release them: they leave at once."
 	var all []words.Text
 	switch {
-	case n.acts() && n.decided() > 0 && n.CanResume:
-		all = []words.Text{release, "Then let your account send again. One does not do the other: what you do not release " +
-			"stays on hold."}
 	case n.acts() && n.decided() > 0:
-		all = []words.Text{release}
+		all = []words.Text{"If you did write them, release them: they leave at once."}
+		if n.CanResume {
+			all = append(all, "Then let your account send again. One does not do the other: what you do not release "+
+				"stays on hold.")
+		}
 	case n.acts() && n.CanResume:
 		all = []words.Text{"If you did write them, let your account send again."}
 	case n.Kind == Stopped && n.decided() > 0:
@@ -186,7 +192,7 @@ func (n *Notice) yours(l *lines) {
 	case n.Kind == Flagged:
 		all = []words.Text{"If you did write them, ask those who run the mail server to end this."}
 	}
-	if n.Kind == Stopped || n.Kind == Review {
+	if n.Kind == Stopped || n.Kind == Review || n.Kind == Flagged && !n.Forever {
 		all = append(all, "If you often write to so many people, ask those who run the mail server for a higher limit.")
 	}
 	if len(all) > 0 {
@@ -246,8 +252,15 @@ func (n *Notice) barred(l *lines) {
 }
 
 func (n *Notice) flagged(l *lines) {
-	n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is "+
-		"how it looks when somebody has stolen a password.")
+	all := []words.Text{"This ends by itself when there are fewer new people, or when those who run the mail server " +
+		"end it."}
+	if n.Forever {
+		n.say(l, "Those who run the mail server have restricted your account {account}.")
+		all[0] = "This ends when those who run the mail server end it."
+	} else {
+		n.say(l, "Your account {account} has written to many people it never wrote to before, in a short time. That is "+
+			"how it looks when somebody has stolen a password.")
+	}
 	switch {
 	case n.Over == Rationed:
 		n.say(l, "So the server takes only some of its mail for now ({rate}), and puts off the rest. If a message is "+
@@ -266,16 +279,14 @@ func (n *Notice) flagged(l *lines) {
 	default:
 		n.say(l, "So mail to people it never wrote to before is put on hold. Mail to others goes on.")
 	}
-	all := []words.Text{"This ends by itself when there are fewer new people, or when those who run the mail server " +
-		"end it."}
-	if n.Forever {
-		all[0] = "This ends when those who run the mail server end it."
-	}
 	if n.Over == NewOnHold && (n.Elsewhere == Here || n.Elsewhere == OnHold) {
 		all = append(all, "What is on hold stays on hold after that.")
 	}
 	n.say(l, all...)
 	n.states(l)
+	if n.New > 0 && n.acts() {
+		n.say(l, "More may be put on hold after this notice: you will see it when you have dealt with what is listed here.")
+	}
 	n.stolen(l)
 	n.yours(l)
 }
@@ -330,8 +341,9 @@ func (n *Notice) adminFlagged(l *lines) {
 	if n.Text != "" {
 		l.paragraph("Why: %s.", clean(n.Text, 1000))
 	}
-	n.onServer(l, slices.Concat([]string{"weir reach show " + n.User, n.listing()}, n.password(l),
-		[]string{"weir reach clear " + n.User})...)
+	n.tooMuch(l)
+	l.paragraph("Accounts that always write to many new people can be listed under exempt of the reach throttle.")
+	n.steps(l, []string{"weir reach show " + n.User, n.listing()}, "weir reach clear "+n.User)
 }
 
 func (n *Notice) admin(l *lines) {
@@ -342,44 +354,52 @@ func (n *Notice) admin(l *lines) {
 		l.paragraph("What is on hold leaves only when somebody releases it, also after the user may send again. Delete " +
 			"what somebody else wrote, and release what the user wrote.")
 	}
+	n.tooMuch(l)
 	commands := []string{n.listing()}
-	switch n.Elsewhere {
-	case OnHold:
-		l.paragraph("What was too much is in the hold queue of the mail server.")
-	case PutOff:
-		l.paragraph("What was too much was not taken by the mail server; clients may try again.")
-	case Declined:
-		l.paragraph("What was too much was refused by the mail server.")
-	}
 	if n.Untold {
 		l.paragraph("The user has no contact, and was not told.")
 		commands = append(commands, n.contact())
 	}
 	if n.Text != "" {
 		l.paragraph("Why: %s", clean(n.Text, 1000))
+	} else {
+		l.paragraph("Users who often write to so many people, newsletters for instance, can have limits of their own: " +
+			"weir user set, with stop=100 or with exempt=true.")
 	}
-	commands = append(commands, n.password(l)...)
+	n.steps(l, commands, "weir user resume "+n.User)
+}
+
+// tooMuch says what became of messages that weir does not keep.
+func (n *Notice) tooMuch(l *lines) {
+	if n.Elsewhere != Here {
+		l.paragraph("What was too much %s", [...]string{OnHold: "is in the hold queue of the mail server: postsuper -H " +
+			"releases a message there, and postsuper -d deletes it.", PutOff: "was not taken by the mail server; clients " +
+			"may try again.", Declined: "was refused by the mail server."}[n.Elsewhere])
+	}
+}
+
+// steps lists commands, and between the last of them and the others those for the password and for what waits.
+func (n *Notice) steps(l *lines, commands []string, last string) {
+	if n.Password {
+		commands = append(commands, "weir user passwd "+n.User)
+	} else {
+		l.paragraph("weir does not have the password of the user: change it where your mail server has it.")
+	}
 	if n.waits() > 0 {
 		commands = append(commands, "weir queue delete --all --user "+n.User, "weir queue release --all --user "+n.User)
 	}
-	n.onServer(l, append(commands, "weir user resume "+n.User)...)
+	n.onServer(l, append(commands, last)...)
 }
 
 // listing is the command that shows the messages that were too much.
 func (n *Notice) listing() string {
-	if n.Elsewhere == OnHold {
+	switch {
+	case n.Elsewhere == OnHold:
 		return "postqueue -p"
+	case n.waits() == 0:
+		return "weir user show " + n.User
 	}
 	return "weir queue list --user " + n.User
-}
-
-// password is the command that changes the password, if weir has it; else it says who can.
-func (n *Notice) password(l *lines) []string {
-	if n.Password {
-		return []string{"weir user passwd " + n.User}
-	}
-	l.paragraph("weir does not have the password of the user: change it where your mail server has it.")
-	return nil
 }
 
 // contact is the command that gives the user a contact.
@@ -426,7 +446,7 @@ func (n *Notice) list(l *lines) {
 	l.line("")
 	shown := n.List[:min(len(n.List), MaxLines)]
 	for i, m := range shown {
-		about := n.clock(m.At) + ", " + n.size(m.Size)
+		about := n.clock(m.At) + ", " + n.Language.Size(m.Size)
 		if n.Kind == Admin || n.Kind == AdminFlagged || n.Kind == AdminReminder {
 			about += ", " + m.ID.String()
 		}
@@ -528,14 +548,4 @@ var shellWord = regexp.MustCompile(`^[a-zA-Z0-9@._+][a-zA-Z0-9@._+-]*$`)
 // clock says when. The text is a layout of package time, which knows names in English only.
 func (n *Notice) clock(t time.Time) string {
 	return t.In(n.Now.Location()).Format(n.Language.Say("Mon, 2 Jan 2006 15:04 MST"))
-}
-
-func (n *Notice) size(bytes int64) string {
-	switch {
-	case bytes < 1000:
-		return n.Language.Count(max(bytes, 0), "{n} byte", "{n} bytes")
-	case bytes < 1_000_000:
-		return n.Language.Say("{n} KB", "n", bytes/1000)
-	}
-	return n.Language.Say("{n} MB", "n", n.Language.Tenths(float64(bytes)/1_000_000))
 }
