@@ -61,26 +61,6 @@ func one(seq uint64) farm.Ask {
 	return farm.Ask{Key: "k", Run: "a", Seq: seq, Wants: []farm.Want{{Rule: "r", Limit: 1 << 40, Period: time.Hour, Need: 1}}}
 }
 
-// unhurried is a pot in memory that has no deadline: it waits for nobody, so that a deadline would only say how busy
-// the machine is.
-type unhurried struct{ farm.Pot }
-
-func (p unhurried) Take(ctx context.Context, ask farm.Ask) (farm.Reply, error) {
-	if err := ctx.Err(); errors.Is(err, context.Canceled) {
-		return farm.Reply{}, err
-	}
-	return p.Pot.Take(context.WithoutCancel(ctx), ask)
-}
-
-// TestGuardedIsAPot: a guard changes nothing while the engine answers.
-func TestGuardedIsAPot(t *testing.T) {
-	farmtest.TestPot(t, func(*testing.T) *farmtest.PotRig {
-		rig := farmtest.MemRig()
-		rig.Pot = farm.Guard(unhurried{rig.Pot}, farm.GuardOptions{Now: time.Now})
-		return rig
-	})
-}
-
 // TestGuardStall: calls to an engine that stands still end in time, then at once; a probe finds it again.
 func TestGuardStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"weir/farm/farmtest"
 	"weir/internal/testkit/needs"
 )
 
@@ -119,7 +118,7 @@ func startCluster(t testing.TB) (s *server, bus string) {
 }
 
 // rig makes a rig of a server: time and identity are told.
-func (s *server) rig(prefix string) *farmtest.PotRig {
+func (s *server) rig(prefix string) *potRig {
 	p := s.open(prefix)
 	var now, boots atomic.Int64
 	p.clock = now.Load
@@ -156,7 +155,7 @@ func (s *server) rig(prefix string) *farmtest.PotRig {
 			}
 		}
 	}
-	return &farmtest.PotRig{
+	return &potRig{
 		Pot:     p,
 		SetTime: func(t time.Time) { now.Store(t.UnixMicro()) },
 		Restart: func() { set(nil) },
@@ -181,7 +180,7 @@ func TestConformance(t *testing.T) {
 			}
 			s := start(t, program)
 			n := 0
-			farmtest.TestPot(t, func(t *testing.T) *farmtest.PotRig {
+			testPot(t, func(t *testing.T) *potRig {
 				n++
 				return s.rig(fmt.Sprint("t", n))
 			})

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"container/list"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -109,62 +110,35 @@ const forgetfulBytes = 32
 // forgetful is a map of buckets of bounded size. When it is full, the least recently used one goes.
 type forgetful struct {
 	rate, burst float64
-	index       map[uint32]int32
-	entries     []entry
-	newest      int32 // the order of use is a ring through the entries
+	size        int
+	index       map[uint32]*list.Element
+	order       list.List // of entries, the one that was used last in front
 }
 
 type entry struct {
 	bucket
-	source       uint32
-	older, newer int32
+	source uint32
 }
 
 func newForgetful(rate, burst float64, size int) *forgetful {
-	return &forgetful{rate: rate, burst: burst, index: make(map[uint32]int32, size), entries: make([]entry, 0, size)}
+	return &forgetful{rate: rate, burst: burst, size: size, index: make(map[uint32]*list.Element, size)}
 }
 
 func (f *forgetful) allow(source uint32, now time.Duration) bool {
-	i, known := f.index[source]
+	at := f.index[source]
 	switch {
-	case known:
-		f.unlink(i)
-	case len(f.entries) < cap(f.entries):
-		i = int32(len(f.entries))
-		f.entries = append(f.entries, entry{})
+	case at != nil:
+		f.order.MoveToFront(at)
+	case f.order.Len() < f.size:
+		at = f.order.PushFront(&entry{bucket{tokens: f.burst, last: now}, source})
 	default:
-		i = f.entries[f.newest].newer // the ring closes at the oldest
-		f.unlink(i)
-		delete(f.index, f.entries[i].source)
+		at = f.order.Back()
+		delete(f.index, at.Value.(*entry).source)
+		*at.Value.(*entry) = entry{bucket{tokens: f.burst, last: now}, source}
+		f.order.MoveToFront(at)
 	}
-	e := &f.entries[i]
-	if !known {
-		e.source, e.bucket = source, bucket{tokens: f.burst, last: now}
-		f.index[source] = i
-	}
-	f.link(i)
-	return e.take(now, f.rate, f.burst)
-}
-
-func (f *forgetful) unlink(i int32) {
-	e := &f.entries[i]
-	f.entries[e.older].newer, f.entries[e.newer].older = e.newer, e.older
-	if f.newest == i {
-		f.newest = e.older
-	}
-}
-
-func (f *forgetful) link(i int32) {
-	e := &f.entries[i]
-	if len(f.entries) == 1 {
-		e.older, e.newer, f.newest = i, i, i
-		return
-	}
-	last := &f.entries[f.newest]
-	e.older, e.newer = f.newest, last.newer
-	f.entries[last.newer].older = i
-	last.newer = i
-	f.newest = i
+	f.index[source] = at
+	return at.Value.(*entry).take(now, f.rate, f.burst)
 }
 
 // synPacket is an Ethernet frame with a TCP SYN to port 443. Senders set its source. It has no checksums.

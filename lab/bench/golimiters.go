@@ -3,15 +3,17 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 )
 
-// goLimiters is Q1g: weir's limits beside other limiters for Go programs. They are measured by a program of a module of
+// goLimiters is Q1g: weir's limits beside other limiters for Go programs. They are measured by a benchmark of a module of
 // its own, lab/golimiters, since weir does not need their modules.
 func goLimiters(t *trial) (figures []figure) {
 	const folder = "lab/golimiters"
@@ -19,42 +21,30 @@ func goLimiters(t *trial) (figures []figure) {
 	for _, name := range []string{"go.mod", "go.sum"} {
 		check(os.WriteFile(filepath.Join(temp, name), try(os.ReadFile(filepath.Join(folder, name))), 0o600))
 	}
-	inside := func(command string, args ...string) *exec.Cmd {
-		// A copy of go.mod, which follows the versions in weir's: the file itself may be behind.
-		args = append([]string{command, "-mod=mod", "-modfile=" + filepath.Join(temp, "go.mod")}, args...)
-		cmd := exec.CommandContext(t.context(), "go", args...)
-		cmd.Dir = folder
-		return cmd
-	}
-	if out, err := inside("list", "-deps", ".").CombinedOutput(); err != nil {
+	program := filepath.Join(temp, "golimiters.test")
+	// A copy of go.mod, which follows the versions in weir's: the file itself may be behind.
+	build := exec.CommandContext(t.context(), "go", "test", "-c", "-mod=mod", "-modfile="+filepath.Join(temp, "go.mod"),
+		"-buildvcs=false", "-o", program, ".")
+	build.Dir = folder
+	if out, err := build.CombinedOutput(); err != nil {
 		check(fmt.Errorf("the modules of the peers cannot be had: %s: %w", out, errors.ErrUnsupported))
 	}
-	program := filepath.Join(temp, "golimiters")
-	output(inside("build", "-buildvcs=false", "-o", program, "."))
-	args := []string{"-json"}
-	if t.quick {
-		args = append(args, "-events", "20000", "-keys", "10000")
-	}
-	args = append(args, "-rounds", pick(t, "25", "1"))
-	var measured []struct {
-		Case, Side    string
-		Nanos, Allocs float64
-	}
-	raw := try(exec.CommandContext(t.context(), program, args...).Output())
-	check(json.Unmarshal(raw, &measured))
-	of := map[string]string{} // what the sides of a case got
-	var cases []string
-	for _, m := range measured {
-		if of[m.Case] == "" {
-			cases = append(cases, m.Case)
-		} else {
-			of[m.Case] += "; "
+	nanos, allocs := map[string][]float64{}, map[string]float64{}
+	for range pick(t, 15, 1) {
+		out := output(exec.CommandContext(t.context(), program, "-test.run", "^$", "-test.bench", ".", "-test.benchtime",
+			pick(t, "400000x", "20000x")))
+		for name, got := range reported(out) {
+			nanos[name], allocs[name] = append(nanos[name], got["ns/op"]), got["allocs/op"]
 		}
-		of[m.Case] += fmt.Sprintf("%s %.2f M/s, %.0f", m.Side, 1e3/m.Nanos, m.Allocs)
 	}
-	for _, c := range cases {
+	of := map[string][]string{} // what the sides of a case got
+	for _, name := range slices.Sorted(maps.Keys(nanos)) {
+		parts := strings.SplitN(strings.ReplaceAll(name, "_", " "), "/", 3)
+		of[parts[1]] = append(of[parts[1]], fmt.Sprintf("%s %.2f M/s, %.0f", parts[2], 1e3/median(nanos[name]), allocs[name]))
+	}
+	for _, c := range slices.Sorted(maps.Keys(of)) {
 		figures = append(figures, figure{"limiters for Go programs, " + c + ": decisions/s, allocations",
-			[]value{{text: of[c]}}, ""})
+			[]value{{text: strings.Join(of[c], "; ")}}, ""})
 	}
 	return figures
 }

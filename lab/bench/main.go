@@ -52,7 +52,6 @@ var rows = []row{
 	{"S9", underFlood},
 	{"S10", afterFlood},
 	{"Q1", decisions},
-	{"Q1f", sharedDecisions},
 	{"Q1g", goLimiters},
 	{"Q2", proxied},
 	{"Q2g", growing},
@@ -61,7 +60,6 @@ var rows = []row{
 	{"Q5", overshoot},
 	{"Q5c", overshootCurve},
 	{"Q5p", farmPeers},
-	{"Q5d", fifthRefused},
 	{"Q5s", farmScale},
 	{"Q6", exactSpeed},
 	{"Q7", stalled},
@@ -77,7 +75,6 @@ var rows = []row{
 	{"R2", sketchError},
 	{"R3", sketchDecision},
 	{"F1", farmBan},
-	{"F2", farmBus},
 }
 
 func main() {

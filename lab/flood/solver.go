@@ -1,14 +1,11 @@
 package flood
 
 import (
-	"bufio"
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"net/rpc"
 	"runtime"
-	"strings"
-	"sync"
 	"time"
 
 	"weir/lab/machine"
@@ -41,15 +38,49 @@ func (h here) solve(ctx context.Context, challenge string) (string, time.Duratio
 	return paid, time.Since(began), err
 }
 
-// elsewhere lets another process make stamps, which speaks as ServeSolver does.
+// A Solver makes stamps for another process, by net/rpc.
+type Solver struct{ places here }
+
+// An Order is what it is asked for.
+type Order struct {
+	Challenge string
+	Until     time.Time // who ordered it waits so long
+}
+
+// Paid is what it answers.
+type Paid struct {
+	Stamp string
+	Took  time.Duration
+}
+
+func (s Solver) Solve(o Order, p *Paid) (err error) {
+	ctx, cancel := context.WithDeadline(context.Background(), o.Until)
+	defer cancel()
+	p.Stamp, p.Took, err = s.places.solve(ctx, o.Challenge)
+	return err
+}
+
+// ServeSolver makes stamps until in ends.
+func ServeSolver(in io.Reader, out io.Writer) error {
+	server := rpc.NewServer()
+	if err := server.Register(Solver{newHere()}); err != nil {
+		return err
+	}
+	server.ServeConn(pipe{in, out, io.NopCloser(nil)})
+	return nil
+}
+
+// A pipe is a connection that is made of both directions.
+type pipe struct {
+	io.Reader
+	io.Writer
+	io.Closer
+}
+
+// elsewhere lets another process make stamps.
 type elsewhere struct {
 	*machine.Process
-	gone chan struct{} // there will be no more answers
-
-	writing sync.Mutex // an order is written as a whole
-	mu      sync.Mutex
-	next    int
-	waiting map[int]chan string // for the answer; nil when there will be none
+	calls *rpc.Client
 }
 
 var errSolver = errors.New("the solver has ended")
@@ -59,115 +90,26 @@ func startSolver(program string) (*elsewhere, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &elsewhere{Process: p, gone: make(chan struct{}), waiting: map[int]chan string{}}
-	go e.listen()
-	return e, nil
-}
-
-func (e *elsewhere) listen() {
-	defer close(e.gone)
-	for lines := bufio.NewScanner(e.Out); lines.Scan(); {
-		var id int
-		_, err := fmt.Sscan(lines.Text(), &id)
-		e.mu.Lock()
-		if to := e.waiting[id]; err == nil && to != nil {
-			delete(e.waiting, id)
-			to <- lines.Text()
-		}
-		e.mu.Unlock()
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.waiting = nil
+	return &elsewhere{p, rpc.NewClient(pipe{p.Out, p.In, p.In})}, nil
 }
 
 func (e *elsewhere) solve(ctx context.Context, challenge string) (string, time.Duration, error) {
 	until, _ := ctx.Deadline()
-	answer := make(chan string, 1)
-	e.mu.Lock()
-	if e.waiting == nil {
-		e.mu.Unlock()
-		return "", 0, errSolver
-	}
-	e.next++
-	id := e.next
-	e.waiting[id] = answer
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		delete(e.waiting, id)
-	}()
-	e.writing.Lock()
-	_, err := fmt.Fprintf(e.In, "%d %d %s\n", id, until.UnixNano(), challenge)
-	e.writing.Unlock()
-	if err != nil {
-		return "", 0, errSolver
-	}
+	paid := new(Paid)
 	select {
-	case line := <-answer:
-		var took time.Duration
-		var paid string
-		if _, err := fmt.Sscan(line, &id, &took, &paid); err != nil {
-			why := strings.TrimPrefix(line, fmt.Sprint(id)+" ")
-			if why == context.DeadlineExceeded.Error() { // the solver has noticed first
-				return "", 0, context.DeadlineExceeded
-			}
-			return "", 0, errors.New(why)
+	case call := <-e.calls.Go("Solver.Solve", Order{challenge, until}, paid, nil).Done:
+		if _, answered := call.Error.(rpc.ServerError); call.Error != nil && !answered {
+			return "", 0, errSolver
+		} else if answered && call.Error.Error() == context.DeadlineExceeded.Error() { // the solver has noticed first
+			return "", 0, context.DeadlineExceeded
 		}
-		return paid, took, nil
-	case <-e.gone:
-		return "", 0, errSolver
+		return paid.Stamp, paid.Took, call.Error
 	case <-ctx.Done():
 		return "", 0, ctx.Err()
 	}
 }
 
 func (e *elsewhere) stop() {
-	e.In.Close()
+	_ = e.calls.Close()
 	e.Process.Stop()
-	<-e.gone
-}
-
-// maxOrders bounds how many stamps may be waited for. Further orders wait until there is room.
-const maxOrders = 4096
-
-// ServeSolver makes stamps until in ends. A line of in is a number, a deadline in Unix nanoseconds, and a challenge.
-// The answer is a line with the number, how many nanoseconds it took, and the stamp, or with the number and an error.
-func ServeSolver(in io.Reader, out io.Writer) error {
-	type order struct {
-		id, until int64
-		challenge string
-	}
-	orders := make(chan order, maxOrders)
-	var mu sync.Mutex
-	var workers sync.WaitGroup
-	for range runtime.NumCPU() {
-		workers.Go(func() {
-			h := newHere()
-			for o := range orders {
-				ctx, cancel := context.WithDeadline(context.Background(), time.Unix(0, o.until))
-				paid, took, err := h.solve(ctx, o.challenge)
-				cancel()
-				mu.Lock()
-				if err != nil {
-					fmt.Fprintf(out, "%d %s\n", o.id, err)
-				} else {
-					fmt.Fprintf(out, "%d %d %s\n", o.id, took, paid)
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	defer workers.Wait()
-	defer close(orders)
-	lines := bufio.NewScanner(in)
-	for lines.Scan() {
-		var o order
-		if _, err := fmt.Sscan(lines.Text(), &o.id, &o.until, &o.challenge); err != nil {
-			return fmt.Errorf("%q is not a number, a time and a challenge", lines.Text())
-		}
-		orders <- o
-	}
-	return lines.Err()
 }

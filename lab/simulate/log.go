@@ -86,7 +86,6 @@ type Log struct {
 	reader logReader
 	lines  *logLines // of the file that is read
 
-	names  names
 	sorted sorter
 	users  map[string]struct{}
 

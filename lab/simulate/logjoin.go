@@ -129,7 +129,7 @@ func (j *joiner) accepted(p postfixLine) *joined {
 	if first := j.byID[string(field(p.text, "orig_queue_id"))]; first != nil && first != m {
 		m.why = again
 	} else if user := field(p.text, "sasl_username"); len(user) > 0 {
-		if m.user, ok = j.log.names.name(user); !ok {
+		if m.user, ok = nameOf(user); !ok {
 			m.why = badName
 		}
 	} else if _, listed := j.clients.Find(client); listed {
@@ -149,7 +149,7 @@ func (j *joiner) pickedUp(m *joined, text []byte) {
 		m.why = local
 		return
 	}
-	m.user, _ = j.log.names.name(append([]byte("uid "), uid...))
+	m.user, _ = nameOf(append([]byte("uid "), uid...))
 	m.server = true
 }
 
@@ -197,7 +197,7 @@ func (j *joiner) recipient(m *joined, text []byte) {
 			return
 		}
 	}
-	name, ok := j.log.names.name(to)
+	name, ok := nameOf(to)
 	switch {
 	case !ok:
 		m.why = badName

@@ -43,7 +43,7 @@ func OpenLog(paths []string, o LogOptions) (*Log, error) {
 		return nil, fmt.Errorf("%w: %d files are too many; at most %d", ErrLog, len(paths), MaxLogFiles)
 	}
 	l := &Log{
-		names: newNames(), users: map[string]struct{}{}, sorted: newSorter(maxLogHeld), format: o.Format,
+		users: map[string]struct{}{}, sorted: newSorter(maxLogHeld), format: o.Format,
 		limits: logLimits{line: MaxLogLine, recipients: MaxMailRecipients, users: MaxLogUsers, open: MaxLogOpen,
 			held: maxLogHeld},
 	}
@@ -222,8 +222,8 @@ func formatOf(line []byte) LogFormat {
 func (f *logFile) begins(line []byte, read *csvReader) (at time.Time, ok bool) {
 	switch f.format {
 	case LogCSV:
-		if text, _, _, r := read.fields(line); r == used {
-			at, _, ok = timeOf(bytes.TrimSpace(text))
+		if fields, r := read.fields(line); r == used {
+			at, _, ok = timeOf(bytes.TrimSpace(fields[0]))
 		}
 	case LogJSON:
 		var mail jsonMail

@@ -26,10 +26,7 @@ func (c *csvReader) header(line []byte) bool {
 	if len(line) > 1<<16 || !bytes.ContainsRune(line, ',') {
 		return false
 	}
-	titles := strings.Split(string(line), ",")
-	if bytes.IndexByte(line, '"') >= 0 {
-		titles, _ = quoted(line)
-	}
+	titles, _ := split(line)
 	c.column = [3]int{-1, -1, -1}
 	for at, title := range titles {
 		for i, name := range columns {
@@ -42,49 +39,26 @@ func (c *csvReader) header(line []byte) bool {
 	return c.titled
 }
 
-// quoted splits a line with quotes. A text in quotes ends on its line.
-func quoted(line []byte) ([]string, error) {
+// split splits a line. A text in quotes ends on its line.
+func split(line []byte) ([]string, error) {
+	if bytes.IndexByte(line, '"') < 0 {
+		return strings.Split(string(line), ","), nil
+	}
 	r := csv.NewReader(bytes.NewReader(line))
 	r.FieldsPerRecord = -1
 	return r.Read()
 }
 
-// fields returns the columns that matter.
-func (c *csvReader) fields(line []byte) (at, user, to []byte, r reason) {
-	var got [3][]byte
-	if bytes.IndexByte(line, '"') >= 0 {
-		all, err := quoted(line)
-		if err != nil {
-			return nil, nil, nil, badCSV
-		}
-		for i, column := range c.column {
-			if column >= len(all) {
-				return nil, nil, nil, badCSV
-			}
-			got[i] = []byte(all[column])
-		}
-		return got[0], got[1], got[2], used
+// fields returns the columns that matter: time, user and recipients.
+func (c *csvReader) fields(line []byte) (got [3][]byte, r reason) {
+	all, err := split(line)
+	if err != nil || len(all) <= max(c.column[0], c.column[1], c.column[2]) {
+		return got, badCSV
 	}
-	last := max(c.column[0], c.column[1], c.column[2])
-	for n := 0; ; n++ {
-		end := bytes.IndexByte(line, ',')
-		field := line
-		if end >= 0 {
-			field = line[:end]
-		}
-		for i, column := range c.column {
-			if column == n {
-				got[i] = field
-			}
-		}
-		if n == last {
-			return got[0], got[1], got[2], used
-		}
-		if end < 0 {
-			return nil, nil, nil, badCSV
-		}
-		line = line[end+1:]
+	for i, column := range c.column {
+		got[i] = []byte(all[column])
 	}
+	return got, used
 }
 
 func (c *csvReader) line(line []byte) {
@@ -98,13 +72,13 @@ func (c *csvReader) line(line []byte) {
 		}
 		return
 	}
-	text, user, to, r := c.fields(line)
+	fields, r := c.fields(line)
 	var at time.Time
 	if r == used {
-		at, r = c.stamps.read(text)
+		at, r = c.stamps.read(fields[0])
 	}
 	if r == used {
-		r = c.log.entry(at, user, to)
+		r = c.log.entry(at, fields[1], fields[2])
 	}
 	if r != used {
 		c.log.skip(r)
@@ -114,7 +88,7 @@ func (c *csvReader) line(line []byte) {
 
 // entry takes a mail whose recipients are separated by semicolons, commas or spaces, or returns why not.
 func (l *Log) entry(at time.Time, user, to []byte) reason {
-	all, ok := l.names.listed(to, l.limits.recipients)
+	all, ok := namesOf(to, l.limits.recipients)
 	if !ok {
 		return badName
 	}
@@ -123,7 +97,7 @@ func (l *Log) entry(at time.Time, user, to []byte) reason {
 
 // listedEntry takes a mail whose recipients are names already, or returns why not.
 func (l *Log) listedEntry(at time.Time, user []byte, to []string) reason {
-	name, ok := l.names.name(user)
+	name, ok := nameOf(user)
 	switch {
 	case !ok:
 		return badName
@@ -200,7 +174,7 @@ func (j *jsonReader) entry(at time.Time) reason {
 	}
 	named := all[:0]
 	for _, one := range all {
-		name, ok := j.log.names.name([]byte(one))
+		name, ok := nameOf([]byte(one))
 		if !ok {
 			return badName
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -59,22 +60,13 @@ func within(at time.Time) bool { return at.Unix() >= 0 && at.UnixMilli() < mostM
 
 // number reads seconds, with a fraction if there is one.
 func number(text []byte) (secs, nanos int64, ok bool) {
-	whole, fraction, _ := bytes.Cut(text, []byte("."))
-	for _, c := range whole {
-		if c < '0' || c > '9' || secs > math.MaxInt64/10-10 {
-			return exponent(text)
-		}
-		secs = 10*secs + int64(c-'0')
+	whole, fraction, _ := strings.Cut(string(text), ".")
+	if strings.Trim(whole+fraction, "0123456789") != "" || len(whole) > 15 {
+		return exponent(text)
 	}
-	unit := int64(100_000_000)
-	for _, c := range fraction {
-		if c < '0' || c > '9' {
-			return exponent(text)
-		}
-		nanos += int64(c-'0') * unit
-		unit /= 10
-	}
-	return secs, nanos, len(whole) > 0
+	secs, err := strconv.ParseInt(whole, 10, 64)
+	nanos, _ = strconv.ParseInt((fraction + "000000000")[:9], 10, 64)
+	return secs, nanos, err == nil
 }
 
 // exponent reads what JSON may write for a large number, as in 1.7e9.
@@ -91,9 +83,7 @@ func exponent(text []byte) (secs, nanos int64, ok bool) {
 // stand.
 type clock struct {
 	year int
-	day  [6]byte   // of the last traditional time
-	base time.Time // its midnight
-	last time.Time
+	last time.Time // the last traditional time
 }
 
 // halfYear is how far times jump back at least when a year ends.
@@ -101,77 +91,41 @@ const halfYear = 182 * 24 * time.Hour
 
 // read returns the time that a line begins with, and the rest of the line.
 func (c *clock) read(line []byte) (at time.Time, rest []byte, ok bool) {
-	if len(line) > 0 && line[0] >= '0' && line[0] <= '9' {
+	if len(line) > 0 && isDigit(line[0]) {
 		text, rest, found := bytes.Cut(line, []byte(" "))
 		if !found || len(text) > 40 || at.UnmarshalText(text) != nil || !within(at) {
 			return at, nil, false
 		}
 		return at.UTC(), rest, true
 	}
-	const size = len("Jan  2 15:04:05")
+	const size = len(time.Stamp)
 	if len(line) <= size || line[size] != ' ' {
 		return at, nil, false
 	}
-	seconds, ok := timeOfDay(line[7:size])
-	if !ok || line[6] != ' ' {
+	text := string(line[:size])
+	leap := strings.HasSuffix(text, ":60") // a leap second
+	if leap {
+		text = text[:size-2] + "59"
+	}
+	day, err := time.Parse(time.Stamp, text)
+	if err != nil {
 		return at, nil, false
 	}
-	if [6]byte(line) != c.day {
-		month, day, ok := monthDay(line[:6])
-		if !ok {
-			return at, nil, false
-		}
-		base := time.Date(c.year, month, day, 0, 0, 0, 0, time.UTC)
-		switch {
-		case c.last.IsZero():
-		case base.Before(c.last.Add(-halfYear)): // a new year has begun
-			c.year++
-			base = time.Date(c.year, month, day, 0, 0, 0, 0, time.UTC)
-		case base.After(c.last.Add(halfYear)): // a line of the old year came late
-			at = time.Date(c.year-1, month, day, 0, 0, 0, 0, time.UTC).Add(seconds)
-			return at, line[size+1:], true
-		}
-		c.day, c.base = [6]byte(line), base
+	if leap {
+		day = day.Add(time.Second)
 	}
-	at = c.base.Add(seconds)
+	rest = line[size+1:]
+	at = day.AddDate(c.year, 0, 0) // day is of the year 0
+	switch {
+	case c.last.IsZero():
+	case at.Before(c.last.Add(-halfYear)): // a new year has begun
+		c.year++
+		at = day.AddDate(c.year, 0, 0)
+	case at.After(c.last.Add(halfYear)): // a line of the old year came late
+		return day.AddDate(c.year-1, 0, 0), rest, true
+	}
 	c.last = at
-	return at, line[size+1:], true
-}
-
-const months = "JanFebMarAprMayJunJulAugSepOctNovDec"
-
-// monthDay reads "Jan  2".
-func monthDay(text []byte) (month time.Month, day int, ok bool) {
-	at := bytes.Index([]byte(months), text[:3])
-	if at < 0 || at%3 != 0 || text[3] != ' ' {
-		return 0, 0, false
-	}
-	month = time.Month(at/3 + 1)
-	if text[4] != ' ' {
-		day = 10 * int(text[4]-'0')
-	}
-	day += int(text[5] - '0')
-	if text[4] != ' ' && !isDigit(text[4]) || !isDigit(text[5]) || day < 1 ||
-		day > time.Date(2024, month+1, 0, 0, 0, 0, 0, time.UTC).Day() {
-		return 0, 0, false
-	}
-	return month, day, true
-}
-
-// timeOfDay reads "15:04:05".
-func timeOfDay(text []byte) (time.Duration, bool) {
-	var n [3]int
-	for i := range n {
-		if two := text[3*i:]; isDigit(two[0]) && isDigit(two[1]) && (i == 2 || two[2] == ':') {
-			n[i] = 10*int(two[0]-'0') + int(two[1]-'0')
-			continue
-		}
-		return 0, false
-	}
-	if n[0] > 23 || n[1] > 59 || n[2] > 60 {
-		return 0, false
-	}
-	return time.Duration(n[0])*time.Hour + time.Duration(n[1])*time.Minute + time.Duration(n[2])*time.Second, true
+	return at, rest, true
 }
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }

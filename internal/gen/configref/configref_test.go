@@ -10,6 +10,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"weir/internal/gen/source"
 )
 
 func TestGeneratedFilesAreCurrent(t *testing.T) {
@@ -80,9 +82,7 @@ type undocumented struct {
 }
 
 func TestAFieldWithoutACommentIsRefused(t *testing.T) {
-	docs := &packageDocs{comments: map[string]string{"undocumented": "Some."}}
-	s := &source{packages: map[string]*packageDocs{reflect.TypeFor[undocumented]().PkgPath(): docs}}
-	w := walker{source: s, seen: map[reflect.Type]bool{}}
+	w := walker{source: &source.Source{Root: "../../.."}, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[undocumented]()); err == nil ||
 		!strings.Contains(err.Error(), "has no comment") {
 		t.Error(err)

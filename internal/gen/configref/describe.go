@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"weir/config"
+	"weir/internal/gen/source"
 )
 
 // A section describes one option type.
@@ -36,7 +37,7 @@ type preset struct {
 }
 
 // describe walks the option types from the whole configuration down. Each type is described once, at its first place.
-func describe(s *source) ([]*section, error) {
+func describe(s *source.Source) ([]*section, error) {
 	w := walker{source: s, seen: map[reflect.Type]bool{}}
 	if err := w.visit("", reflect.TypeFor[config.Config]()); err != nil {
 		return nil, err
@@ -45,7 +46,7 @@ func describe(s *source) ([]*section, error) {
 }
 
 type walker struct {
-	source   *source
+	source   *source.Source
 	seen     map[reflect.Type]bool
 	sections []*section
 }
@@ -76,12 +77,21 @@ func (w *walker) visit(path string, t reflect.Type) error {
 	return fmt.Errorf("%s: values of type %s are not described", path, t)
 }
 
+// comment returns the comment of a type, or of one of its fields. All have one, or the reference would have a hole.
+func (w *walker) comment(t reflect.Type, field string) (string, error) {
+	doc, err := w.source.Comment(t, field)
+	if err == nil && doc == "" {
+		err = fmt.Errorf("%s%s has no comment", t, field)
+	}
+	return doc, err
+}
+
 func (w *walker) section(path string, t reflect.Type) error {
 	if w.seen[t] {
 		return nil
 	}
 	w.seen[t] = true
-	doc, err := w.source.comment(t, "")
+	doc, err := w.comment(t, "")
 	if err != nil {
 		return err
 	}
@@ -109,13 +119,13 @@ func (w *walker) section(path string, t reflect.Type) error {
 }
 
 func (w *walker) entry(key string, t reflect.Type, f reflect.StructField) (entry, error) {
-	doc, err := w.source.comment(t, "."+f.Name)
+	doc, err := w.comment(t, "."+f.Name)
 	if err != nil {
 		return entry{}, err
 	}
 	e := entry{key: key, t: f.Type, never0: config.Never0(f)}
 	e.doc, e.preset = splitDefault(doc)
-	if e.words, err = w.source.closedSet(element(f.Type)); err != nil {
+	if e.words, err = w.source.ClosedSet(element(f.Type)); err != nil {
 		return entry{}, err
 	}
 	if e.words != nil && e.preset.literal && !slices.Contains(e.words, e.preset.text) {

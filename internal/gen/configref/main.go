@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"weir/internal/gen/source"
 )
 
 func main() {
@@ -31,7 +33,7 @@ func run() error {
 
 // generate returns the content of each generated file, by its path below the root of the module.
 func generate(root string) (map[string][]byte, error) {
-	sections, err := describe(&source{root: root})
+	sections, err := describe(&source.Source{Root: root})
 	if err != nil {
 		return nil, err
 	}

@@ -4,11 +4,15 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"strings"
 
 	"weir/console"
+	"weir/internal/gen/source"
 )
 
 func main() {
@@ -33,10 +37,18 @@ func run() error {
 const file = "console/openapi.json"
 
 func generate(root string) ([]byte, error) {
-	c := comments{root: root, of: map[string]map[string]string{}}
-	text, err := console.OpenAPI(console.Calls(), c.comment)
-	if c.err != nil {
-		return nil, c.err
-	}
-	return text, err
+	s := source.Source{Root: root}
+	var missing error
+	text, err := console.OpenAPI(console.Calls(), func(t reflect.Type, field string) string {
+		if field != "" {
+			field = "." + field
+		}
+		if !strings.HasPrefix(t.PkgPath()+"/", "weir/") {
+			return ""
+		}
+		comment, err := s.Comment(t, field)
+		missing = errors.Join(missing, err)
+		return comment
+	})
+	return text, errors.Join(err, missing)
 }

@@ -1,4 +1,4 @@
-package main
+package golimiters
 
 import (
 	"context"
@@ -28,8 +28,8 @@ type side struct {
 // sides are weir, with the algorithms that others have, and the others.
 func sides() []side {
 	return []side{
-		{"weir, fixed", func(n int) (func(string) bool, func(), error) { return ofWeir(n, quota.Fixed) }},
-		{"weir, gcra", func(n int) (func(string) bool, func(), error) { return ofWeir(n, quota.GCRA) }},
+		{"weir fixed", func(n int) (func(string) bool, func(), error) { return ofWeir(n, quota.Fixed) }},
+		{"weir gcra", func(n int) (func(string) bool, func(), error) { return ofWeir(n, quota.GCRA) }},
 		{"x/time/rate", ofRate},
 		{"ulule/limiter", ofUlule},
 		{"go-limiter", ofGoLimiter},

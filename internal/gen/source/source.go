@@ -1,4 +1,5 @@
-package main
+// Package source reads comments and constants from the source folders of the module, for what is generated of them.
+package source
 
 import (
 	"cmp"
@@ -15,19 +16,19 @@ import (
 // module is the path of the module, which import paths start with.
 const module = "weir"
 
-// source reads comments and constants from the source folders of a module. Packages are read once.
-type source struct {
-	root     string
-	packages map[string]*packageDocs
+// A Source is the folder of the module. Packages are read once.
+type Source struct {
+	Root     string
+	packages map[string]*docs
 }
 
-// packageDocs is what is known of one package.
-type packageDocs struct {
+// docs are what is known of one package.
+type docs struct {
 	comments map[string]string   // by Type and Type.Field
 	values   map[string][]string // string constants by their type, in the order of the source
 }
 
-func (s *source) of(importPath string) (*packageDocs, error) {
+func (s *Source) of(importPath string) (*docs, error) {
 	if p, known := s.packages[importPath]; known {
 		return p, nil
 	}
@@ -35,11 +36,11 @@ func (s *source) of(importPath string) (*packageDocs, error) {
 	if !inside {
 		return nil, fmt.Errorf("%s is not part of the module: its types have no comments here", importPath)
 	}
-	names, err := filepath.Glob(filepath.Join(s.root, filepath.FromSlash(below), "*.go"))
+	names, err := filepath.Glob(filepath.Join(s.Root, filepath.FromSlash(below), "*.go"))
 	if err != nil || len(names) == 0 {
 		return nil, fmt.Errorf("no source of %s: %v", importPath, err)
 	}
-	p := &packageDocs{comments: map[string]string{}, values: map[string][]string{}}
+	p := &docs{comments: map[string]string{}, values: map[string][]string{}}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -55,13 +56,13 @@ func (s *source) of(importPath string) (*packageDocs, error) {
 		}
 	}
 	if s.packages == nil {
-		s.packages = map[string]*packageDocs{}
+		s.packages = map[string]*docs{}
 	}
 	s.packages[importPath] = p
 	return p, nil
 }
 
-func (p *packageDocs) read(d *ast.GenDecl) {
+func (p *docs) read(d *ast.GenDecl) {
 	for _, spec := range d.Specs {
 		switch spec := spec.(type) {
 		case *ast.TypeSpec:
@@ -73,8 +74,8 @@ func (p *packageDocs) read(d *ast.GenDecl) {
 			if t, ok := spec.Type.(*ast.StructType); ok {
 				for _, f := range t.Fields.List {
 					for _, name := range f.Names {
-						p.comments[spec.Name.Name+"."+name.Name] = cmp.Or(oneLine(f.Doc.Text()),
-							oneLine(f.Comment.Text()))
+						p.comments[spec.Name.Name+"."+name.Name] = cmp.Or(oneLine(f.Comment.Text()),
+							oneLine(f.Doc.Text()))
 					}
 				}
 			}
@@ -96,23 +97,18 @@ func (p *packageDocs) read(d *ast.GenDecl) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// comment returns the comment of a type, or of one of its fields: ".Name". All have one, or the reference would have a
-// hole.
-func (s *source) comment(t reflect.Type, field string) (string, error) {
+// Comment returns the comment of a type, or of one of its fields: ".Name". It is empty where there is none.
+func (s *Source) Comment(t reflect.Type, field string) (string, error) {
 	p, err := s.of(t.PkgPath())
 	if err != nil {
 		return "", err
 	}
-	doc := p.comments[t.Name()+field]
-	if doc == "" {
-		return "", fmt.Errorf("%s%s has no comment", t, field)
-	}
-	return doc, nil
+	return p.comments[t.Name()+field], nil
 }
 
-// closedSet returns the words that a value of a string type may be: the constants of that type. A plain string has
+// ClosedSet returns the words that a value of a string type may be: the constants of that type. A plain string has
 // none.
-func (s *source) closedSet(t reflect.Type) ([]string, error) {
+func (s *Source) ClosedSet(t reflect.Type) ([]string, error) {
 	if t.Kind() != reflect.String || t.PkgPath() == "" {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package farmtest
+package redis
 
 import (
 	"container/heap"
@@ -17,11 +17,11 @@ import (
 // giveUp is how long a simulated node waits for a reply.
 const giveUp = 20 * ms
 
-// SimulatePot lets nodes with blocks use an engine on which everything goes wrong: calls are lost, repeated, executed
+// simulatePot lets nodes with blocks use an engine on which everything goes wrong: calls are lost, repeated, executed
 // late; replies are lost; the engine stands still, starts again with nothing, is promoted without its last tenth of a
 // second and with another clock; nodes die. It returns an error when more than a limit was spent, or when in the end
 // somebody cannot have what nobody uses. The same seed is the same story.
-func SimulatePot(seed uint64, rig *PotRig) error {
+func simulatePot(seed uint64, rig *potRig) error {
 	s := &potSim{r: rand.New(rand.NewPCG(seed, 20)), rig: rig, faults: true}
 	s.wants = potWants(s.r)
 	s.ledger = make([]ledger, len(s.wants))
@@ -49,7 +49,7 @@ func SimulatePot(seed uint64, rig *PotRig) error {
 // A potSim is a simulation under way.
 type potSim struct {
 	r      *rand.Rand
-	rig    *PotRig
+	rig    *potRig
 	now    time.Duration // since potTime
 	events potEvents
 	wants  []farm.Want

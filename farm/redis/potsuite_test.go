@@ -1,4 +1,4 @@
-package farmtest
+package redis
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package farmtest
+package redis
 
 import (
 	"context"
@@ -11,21 +11,22 @@ import (
 	"time"
 
 	"weir/farm"
+	"weir/farm/farmtest"
 )
 
-// A PotRig is an engine for tests: it has the time that it is told.
-type PotRig struct {
+// A potRig is an engine for tests: it has the time that it is told.
+type potRig struct {
 	Pot     farm.Pot
 	SetTime func(time.Time)
 	Restart func()                  // it has nothing any more, and another identity
 	Save    func() (promote func()) // promote makes it another engine, which has what was there when it was saved
 }
 
-// MemRig is a rig with a pot in memory.
-func MemRig() *PotRig {
+// memRig is a rig with a pot in memory.
+func memRig() *potRig {
 	var now time.Time
-	p := NewPot(func() time.Time { return now })
-	return &PotRig{p, func(t time.Time) { now = t }, p.Restart, p.Save}
+	p := farmtest.NewPot(func() time.Time { return now })
+	return &potRig{p, func(t time.Time) { now = t }, p.Restart, p.Save}
 }
 
 // potTime is when tests of pots begin: a second, and a day of UTC, but not at the start of a period of sliding windows.
@@ -33,7 +34,7 @@ var potTime = time.Date(2031, 5, 6, 0, 0, 0, 0, time.UTC)
 
 // A bench is a rig with some runs at it.
 type bench struct {
-	*PotRig
+	*potRig
 	t   *testing.T
 	now time.Time
 	seq uint64
@@ -107,8 +108,8 @@ func (b *bench) good(r farm.Reply, want time.Duration) {
 	}
 }
 
-// TestPot runs the conformance suite of pots. open returns a fresh engine.
-func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
+// testPot runs the conformance suite of pots. open returns a fresh engine.
+func testPot(t *testing.T, open func(t *testing.T) *potRig) {
 	for name, test := range map[string]func(b *bench){
 		"fixed":                       testPotFixed,
 		"fixed by the calendar":       testPotCalendar,
@@ -131,7 +132,7 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 		"a limit that changes":        testPotLimits,
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := &bench{PotRig: open(t), t: t, now: potTime}
+			b := &bench{potRig: open(t), t: t, now: potTime}
 			t.Cleanup(b.Pot.Close)
 			b.pass(0)
 			test(b)
@@ -148,7 +149,7 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 		for seed := range uint64(5) {
 			rig := open(t)
 			t.Cleanup(rig.Pot.Close)
-			if err := SimulatePot(seed, rig); err != nil {
+			if err := simulatePot(seed, rig); err != nil {
 				t.Errorf("seed %d: %v", seed, err)
 			}
 		}
@@ -156,9 +157,9 @@ func TestPot(t *testing.T, open func(t *testing.T) *PotRig) {
 }
 
 // samePot asks an engine and the model at random, and compares what they answer.
-func samePot(t *testing.T, seed uint64, rig *PotRig) {
+func samePot(t *testing.T, seed uint64, rig *potRig) {
 	r := rand.New(rand.NewPCG(seed, 49))
-	model := MemRig()
+	model := memRig()
 	now := potTime
 	type know struct {
 		mark  string
@@ -334,5 +335,12 @@ func testPotBounds(b *bench) {
 		if err := take(bad); !errors.Is(err, farm.ErrNumber) {
 			b.t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }
