@@ -8,11 +8,11 @@ import (
 )
 
 type accountCommand struct {
-	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
-	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count."`
+	Get   accountGetCommand   `cmd:"" help:"Show what an account has used." example:"weir account get acme"`
+	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count." example:"weir account reset acme"`
 
-	Limit  accountLimitCommand  `cmd:"" help:"Give one account a limit of its own, at once, without a reload."`
-	Limits accountLimitsCommand `cmd:"" help:"Show the limits of single accounts: those of the file, and those that operators have set."`
+	Limit  accountLimitCommand  `cmd:"" help:"Give one account a limit of its own, at once, without a reload." example:"weir account limit acme --policy per-minute --limit 50 --for 2h"`
+	Limits accountLimitsCommand `cmd:"" help:"Show the limits of single accounts: those of the file, and those that operators have set." example:"weir account limits"`
 }
 
 type accountFlags struct {

@@ -17,12 +17,12 @@ import (
 )
 
 type banCommand struct {
-	List   banListCommand   `cmd:"" help:"Show the block list."`
-	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it."`
-	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list."`
+	List   banListCommand   `cmd:"" help:"Show the block list." example:"weir ban list"`
+	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it." example:"weir ban add 192.0.2.0/24 --for 1d --reason scraping"`
+	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list." example:"weir ban remove 192.0.2.0/24"`
 
-	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before."`
-	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported."`
+	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before." example:"weir ban import drop.txt --name drop --for 7d"`
+	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported." example:"weir ban lists"`
 }
 
 type banListCommand struct {

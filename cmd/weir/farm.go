@@ -10,8 +10,8 @@ import (
 )
 
 type farmCommand struct {
-	Leave  farmLeaveCommand  `cmd:"" help:"Leave the farm. This node goes on alone until it is restarted."`
-	Forget farmForgetCommand `cmd:"" help:"Make all nodes forget a lost node that will not come back."`
+	Leave  farmLeaveCommand  `cmd:"" help:"Leave the farm. This node goes on alone until it is restarted." example:"weir farm leave"`
+	Forget farmForgetCommand `cmd:"" help:"Make all nodes forget a lost node that will not come back." example:"weir farm forget edge-2"`
 }
 
 type farmLeaveCommand struct {

@@ -10,8 +10,8 @@ import (
 )
 
 type notifyCommand struct {
-	List notifyListCommand `cmd:"" help:"Show who gets notices of attacks, stopped users and the like, and whether they could be delivered."`
-	Test notifyTestCommand `cmd:"" help:"Send a test notice to every target, and show what each answered."`
+	List notifyListCommand `cmd:"" help:"Show who gets notices of attacks, stopped users and the like, and whether they could be delivered." example:"weir notify list"`
+	Test notifyTestCommand `cmd:"" help:"Send a test notice to every target, and show what each answered." example:"weir notify test"`
 }
 
 type notifyListCommand struct {

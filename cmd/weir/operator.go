@@ -12,13 +12,13 @@ import (
 )
 
 type operatorCommand struct {
-	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console."`
-	List     operatorListCommand     `cmd:"" help:"Show the operators."`
-	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once."`
-	Role     operatorRoleCommand     `cmd:"" help:"Give an operator another role. It holds at once."`
-	Sessions operatorSessionsCommand `cmd:"" help:"Show the open sessions of an operator."`
-	Logout   operatorLogoutCommand   `cmd:"" help:"End the sessions of an operator."`
-	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once."`
+	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console." example:"weir operator add ann --role act"`
+	List     operatorListCommand     `cmd:"" help:"Show the operators." example:"weir operator list"`
+	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once." example:"weir operator remove ann"`
+	Role     operatorRoleCommand     `cmd:"" help:"Give an operator another role. It holds at once." example:"weir operator role ann admin"`
+	Sessions operatorSessionsCommand `cmd:"" help:"Show the open sessions of an operator." example:"weir operator sessions ann"`
+	Logout   operatorLogoutCommand   `cmd:"" help:"End the sessions of an operator." example:"weir operator logout ann"`
+	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once." example:"weir operator password admin"`
 }
 
 type operatorAddCommand struct {
@@ -145,9 +145,9 @@ func (c *operatorPasswordCommand) Run(t *terminal) error {
 }
 
 type tokenCommand struct {
-	Add    tokenAddCommand    `cmd:"" help:"Make a token for a program, and show it once."`
-	List   tokenListCommand   `cmd:"" help:"Show the tokens, without their secrets."`
-	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once."`
+	Add    tokenAddCommand    `cmd:"" help:"Make a token for a program, and show it once." example:"weir token add backup-check --role view --for 30d"`
+	List   tokenListCommand   `cmd:"" help:"Show the tokens, without their secrets." example:"weir token list"`
+	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once." example:"weir token revoke backup-check"`
 }
 
 type tokenAddCommand struct {

@@ -13,12 +13,12 @@ import (
 )
 
 type queueCommand struct {
-	List    queueListCommand    `cmd:"" help:"Show the messages that wait."`
-	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header."`
-	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once."`
-	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told."`
-	Retry   queueRetryCommand   `cmd:"" help:"Try now to deliver messages that wait for another attempt."`
-	Track   queueTrackCommand   `cmd:"" help:"Show what happened to a message, or to mail for an address: what waits, attempts to deliver it, and what people did."`
+	List    queueListCommand    `cmd:"" help:"Show the messages that wait." example:"weir queue list --state held"`
+	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header." example:"weir queue show 6GXY1YJ1GEP0C"`
+	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once." example:"weir queue release --all --user ann"`
+	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told." example:"weir queue delete 6GXY1YJ1GEP0C"`
+	Retry   queueRetryCommand   `cmd:"" help:"Try now to deliver messages that wait for another attempt." example:"weir queue retry 6GXY1YJ1GEP0C"`
+	Track   queueTrackCommand   `cmd:"" help:"Show what happened to a message, or to mail for an address: what waits, attempts to deliver it, and what people did." example:"weir queue track bob@example.net"`
 }
 
 type queueListCommand struct {

@@ -12,11 +12,11 @@ import (
 )
 
 type reachCommand struct {
-	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
-	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged."`
-	Clear reachClearCommand `cmd:"" help:"Clear the flag of a user and start counting again. Withheld messages stay withheld (weir queue release sends them)."`
-	Flag  reachFlagCommand  `cmd:"" help:"Flag a user until somebody clears the flag."`
-	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learned: how many new people users usually write to."`
+	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow." example:"weir reach list"`
+	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged." example:"weir reach show ann"`
+	Clear reachClearCommand `cmd:"" help:"Clear the flag of a user and start counting again. Withheld messages stay withheld (weir queue release sends them)." example:"weir reach clear ann"`
+	Flag  reachFlagCommand  `cmd:"" help:"Flag a user until somebody clears the flag." example:"weir reach flag ann"`
+	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learned: how many new people users usually write to." example:"weir reach usual"`
 }
 
 type reachFlags struct {

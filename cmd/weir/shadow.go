@@ -9,8 +9,8 @@ import (
 )
 
 type shadowCommand struct {
-	On  shadowOnCommand  `cmd:"" help:"Judge and count, but let everything pass."`
-	Off shadowOffCommand `cmd:"" help:"Act on verdicts again."`
+	On  shadowOnCommand  `cmd:"" help:"Judge and count, but let everything pass." example:"weir shadow on plans"`
+	Off shadowOffCommand `cmd:"" help:"Act on verdicts again." example:"weir shadow off --all"`
 }
 
 type shadowFlags struct {

@@ -12,16 +12,16 @@ import (
 )
 
 type userCommand struct {
-	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail."`
-	Import  userImportCommand  `cmd:"" help:"Add users and change contacts from a list: CSV or LDIF."`
-	List    userListCommand    `cmd:"" help:"Show the users."`
-	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle."`
-	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach."`
-	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
-	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again. What is held stays held: see weir queue release."`
-	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password."`
-	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits."`
-	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held."`
+	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail." example:"weir user add ann --contact ann@example.org"`
+	Import  userImportCommand  `cmd:"" help:"Add users and change contacts from a list: CSV or LDIF." example:"weir user import people.csv --dry-run"`
+	List    userListCommand    `cmd:"" help:"Show the users." example:"weir user list"`
+	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle." example:"weir user show ann"`
+	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach." example:"weir user history ann"`
+	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held." example:"weir user stop ann --why 'password stolen'"`
+	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again. What is held stays held: see weir queue release." example:"weir user resume ann"`
+	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password." example:"weir user passwd ann"`
+	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits." example:"weir user set ann contact=ann@example.net"`
+	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held." example:"weir user remove ann"`
 }
 
 type userFlags struct {
