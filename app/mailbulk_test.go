@@ -17,7 +17,8 @@ func TestMailInBulk(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "", "", "")
 	p.stopped()
-	page, err := p.control.Find(t.Context(), console.MailQuery{Subject: "CHEAP", State: store.Held, Limit: 1000})
+	page, err := console.QueueListCall.Ask(t.Context(), p.control, console.MailQuery{Subject: "CHEAP",
+		State: store.Held, Limit: 1000})
 	if err != nil || len(page.Mails) < 10 {
 		t.Fatalf("%d held, %v", len(page.Mails), err)
 	}
@@ -56,17 +57,17 @@ func TestMailInBulk(t *testing.T) {
 		}
 		return all
 	}
-	way, err := p.control.Track(t.Context(), console.TrackQuery{ID: first.ID})
+	way, err := console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{ID: first.ID})
 	if err != nil || len(way.Mails) != 0 ||
 		!slices.Equal(steps(way), []string{"delivered", "released", "held", "accepted"}) || len(way.Acts) == 0 || way.Acts[0].What != "released" {
 		t.Errorf("the way of what was released: %+v, %v", way, err)
 	}
-	way, err = p.control.Track(t.Context(), console.TrackQuery{ID: page.Mails[1].ID})
+	way, err = console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{ID: page.Mails[1].ID})
 	if err != nil || !slices.Equal(steps(way), []string{"deleted", "held", "accepted"}) || len(way.Acts) == 0 ||
 		way.Acts[0].What != "deleted" {
 		t.Errorf("the way of what was deleted: %+v, %v", way, err)
 	}
-	if _, err := p.control.Track(t.Context(), console.TrackQuery{Recipient: "nobody@elsewhere.example"}); err == nil ||
+	if _, err := console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{Recipient: "nobody@elsewhere.example"}); err == nil ||
 		!strings.Contains(err.Error(), "nothing is known of it") {
 		t.Errorf("the way of nothing: %v", err)
 	}

@@ -122,13 +122,14 @@ type Status struct {
 	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
 	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
-	ShadowAll *ShadowAll       `json:"shadow_all,omitempty" metric:"weir_shadow_all" help:"1 while the emergency switch is on: nothing is refused or delayed."`
-	Bans      BanStatus        `json:"bans"`
-	Store     StoreStatus      `json:"store"`
-	Upgrade   *UpgradeStatus   `json:"upgrade,omitempty"` // the last one that failed
-	Farm      *FarmStatus      `json:"farm,omitempty"`    // left out where weir is alone
-	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
-	Control   string           `json:"control"`           // the path of the control socket
+	// The emergency switch is on.
+	ShadowAll *ShadowAll     `json:"shadow_all,omitempty" metric:"weir_shadow_all" help:"1 while the emergency switch is on: nothing is refused or delayed."`
+	Bans      BanStatus      `json:"bans"`
+	Store     StoreStatus    `json:"store"`
+	Upgrade   *UpgradeStatus `json:"upgrade,omitempty"` // the last one that failed
+	Farm      *FarmStatus    `json:"farm,omitempty"`    // left out where weir is alone
+	Console   string         `json:"console,omitempty"` // the address of the console; empty when it is off
+	Control   string         `json:"control"`           // the path of the control socket
 }
 
 // ConfigStatus is about the configuration in effect.
@@ -303,8 +304,9 @@ type XDPStatus struct {
 
 // ThrottleStatus is one throttle.
 type ThrottleStatus struct {
-	Throttle     string            `json:"throttle" label:"throttle"`
-	Kind         string            `json:"kind"`
+	Throttle string `json:"throttle" label:"throttle"`
+	Kind     string `json:"kind"`
+	// It judges and counts, and admits everything.
 	Shadow       bool              `json:"shadow" metric:"weir_throttle_shadow" help:"1 while the throttle judges and counts, but admits everything."`
 	OnError      policy.OnError    `json:"on_error"`
 	Verdicts     map[string]uint64 `json:"verdicts"` // by verdict, as acted upon

@@ -142,14 +142,14 @@ var (
 			return q.backend.Bans(*in)
 		})
 
-	banAdd = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
+	BanAddCall = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
 		Summary: "Bans an address, a network or a client."},
 		func(q *Request, in *BanOrder) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Ban(q, *in, q.by())
 		}).saying(func(_ *BanOrder, out BanResult) string { return "Banned: " + out.Ban.Who + "." })
 
-	banRemove = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
+	BanRemoveCall = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
 		Commands: []string{"ban remove"}, Summary: "Removes a ban from the block list."},
 		func(q *Request, in *BanWho) (BanResult, error) {
 			q.before = q.banOf(in.Who)
@@ -157,7 +157,7 @@ var (
 		}).saying(func(_ *BanWho, out BanResult) string { return "No longer banned: " + out.Ban.Who + "." })
 )
 
-func banCalls() []*Call { return []*Call{&banList.Call, &banAdd.Call, &banRemove.Call} }
+func banCalls() []*Call { return []*Call{&banList.Call, &BanAddCall.Call, &BanRemoveCall.Call} }
 
 // banOf is the ban of somebody, for the audit log; nil where there is none.
 func (q *Request) banOf(who string) any {
@@ -175,15 +175,5 @@ func (q *Request) banOf(who string) any {
 
 // Bans returns a part of the block list.
 func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
-	return banList.ask(ctx, c, q)
-}
-
-// Ban adds a ban to the block list.
-func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
-	return banAdd.ask(ctx, c, o)
-}
-
-// Unban removes a ban from the block list and returns it.
-func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
-	return banRemove.ask(ctx, c, BanWho{who})
+	return banList.Ask(ctx, c, q)
 }

@@ -69,17 +69,17 @@ func TestBansOverTheSocket(t *testing.T) {
 		me = u.Username
 	}
 	order := BanOrder{Who: "client:a?b", For: weir.Duration(90 * time.Minute), Reason: "forged stamps"}
-	r, err := client.Ban(t.Context(), order)
+	r, err := BanAddCall.Ask(t.Context(), client, order)
 	if err != nil || b.bans.order != order || b.bans.by != me || !r.Kept || r.Ban.Who != order.Who || r.Ban.By != me {
 		t.Errorf("%+v of %+v by %q, %v", r, b.bans.order, b.bans.by, err)
 	}
-	r, err = client.Unban(t.Context(), "client:a?b")
+	r, err = BanRemoveCall.Ask(t.Context(), client, BanWho{Who: "client:a?b"})
 	if err != nil || b.bans.order.Who != "client:a?b" || b.bans.by != me || r.Kept ||
 		fmt.Sprint(r.Warnings) != "[the disk is full]" {
 		t.Errorf("%+v by %q, %v", r, b.bans.by, err)
 	}
 	b.bans.err = NotFound("it is not banned")
-	if _, err := client.Unban(t.Context(), "192.0.2.1"); code(err) != http.StatusNotFound ||
+	if _, err := BanRemoveCall.Ask(t.Context(), client, BanWho{Who: "192.0.2.1"}); code(err) != http.StatusNotFound ||
 		err.Error() != "it is not banned" {
 		t.Error(err)
 	}

@@ -162,7 +162,7 @@ var (
 		return text + "."
 	})
 
-	mailTrack = define(Call{Method: http.MethodGet, Path: "/mail/track", Role: access.View,
+	MailTrackCall = define(Call{Method: http.MethodGet, Path: "/mail/track", Role: access.View,
 		Commands: []string{"queue track"},
 		Summary:  "Shows the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts."},
 		withMail(func(q *Request, m Mail, in *TrackQuery) (t Track, err error) {
@@ -197,7 +197,7 @@ var (
 // Bulk acts on all messages that match, part by part. progress, which may be nil, is told what was done so far.
 func (c *Client) Bulk(ctx context.Context, o BulkOrder, progress func(BulkResult)) (all BulkResult, err error) {
 	for {
-		r, err := mailBulk.ask(ctx, c, o)
+		r, err := mailBulk.Ask(ctx, c, o)
 		if err != nil {
 			if all.Mails > 0 {
 				err = fmt.Errorf("after %s: %w", several(all.Mails, "message"), err)
@@ -213,14 +213,4 @@ func (c *Client) Bulk(ctx context.Context, o BulkOrder, progress func(BulkResult
 		}
 		o.After, o.UpTo = r.Next, r.UpTo
 	}
-}
-
-// Find returns a part of the messages that match.
-func (c *Client) Find(ctx context.Context, q MailQuery) (MailPage, error) {
-	return queueList.ask(ctx, c, q)
-}
-
-// Track returns the way of a message, or of mail to an address.
-func (c *Client) Track(ctx context.Context, q TrackQuery) (Track, error) {
-	return mailTrack.ask(ctx, c, q)
 }

@@ -73,19 +73,19 @@ func TestBulkOverTheSocket(t *testing.T) {
 	m.err = nil
 
 	q := MailQuery{Recipient: "bob@", Smaller: 5000, Limit: 7}
-	page, err := client.Find(t.Context(), q)
+	page, err := QueueListCall.Ask(t.Context(), client, q)
 	if err != nil || m.filter != q.filter() || m.limit != 7 || page.Next != 1 {
 		t.Errorf("%+v of %+v, %v", page, m.filter, err)
 	}
-	if _, err := client.Find(t.Context(), MailQuery{Sender: "a\nb"}); code(err) != http.StatusBadRequest {
+	if _, err := QueueListCall.Ask(t.Context(), client, MailQuery{Sender: "a\nb"}); code(err) != http.StatusBadRequest {
 		t.Error(err)
 	}
-	if got, err := client.Track(t.Context(), TrackQuery{Recipient: "bob@example.net"}); err != nil ||
+	if got, err := MailTrackCall.Ask(t.Context(), client, TrackQuery{Recipient: "bob@example.net"}); err != nil ||
 		m.tracked.Recipient != "bob@example.net" || len(got.Attempts) != 1 || got.Attempts[0].Result != "delivered" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []TrackQuery{{}, {ID: 1, Recipient: "a"}, {Recipient: "a\nb"}} {
-		if _, err := client.Track(t.Context(), bad); code(err) != http.StatusBadRequest {
+		if _, err := MailTrackCall.Ask(t.Context(), client, bad); code(err) != http.StatusBadRequest {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

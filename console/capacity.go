@@ -105,5 +105,5 @@ func capacityOf(s Status, o Overview) CapacityReport {
 
 // Capacity returns how full gates with a limited capacity are.
 func (c *Client) Capacity(ctx context.Context, q CapacityQuery) (CapacityReport, error) {
-	return capacityGet.ask(ctx, c, q)
+	return capacityGet.Ask(ctx, c, q)
 }

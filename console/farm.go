@@ -87,8 +87,9 @@ type NodeStatus struct {
 	OffsetMS float64 `json:"offset_ms" metric:"weir_farm_node_offset_seconds" per:"1000" help:"How far the clock of another node is ahead of this machine's."`
 	LagMS    float64 `json:"lag_ms" metric:"weir_farm_node_lag_seconds" per:"1000" help:"How long the last heartbeat of another node was under way."`
 	Config   string  `json:"config,omitempty"` // a fingerprint of its configuration
-	Differs  bool    `json:"config_differs,omitempty" metric:"weir_farm_node_config_differs" help:"1 while another node has another configuration in effect."`
-	Why      string  `json:"why,omitempty"` // it is refused
+	// Its configuration is not the one in effect here.
+	Differs bool   `json:"config_differs,omitempty" metric:"weir_farm_node_config_differs" help:"1 while another node has another configuration in effect."`
+	Why     string `json:"why,omitempty"` // it is refused
 }
 
 // A Stranger is somebody whose connection was refused, or who refused one of this node.
@@ -134,14 +135,14 @@ func toFarm[In any](order func(Farm, *Request, *In) ([]NodeResult, error)) func(
 }
 
 var (
-	farmReload = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
+	FarmReloadCall = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
 		Commands: []string{"reload --farm"},
 		Summary:  "Reloads all nodes of the farm, this one first. If it fails here, no other node reloads."},
-		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return f.Reload(context.WithoutCancel(q), q.by())
-		})).saying(func(_ *none, out FarmResult) string { return out.say("Reloaded") })
+		})).saying(func(_ *None, out FarmResult) string { return out.say("Reloaded") })
 
-	farmShadow = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
+	FarmShadowCall = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
 		Commands: []string{"shadow on --farm", "shadow off --farm"},
 		Summary:  "Switches throttles to shadow, or back, on all nodes of the farm."},
 		toFarm(func(f Farm, q *Request, in *Shadow) ([]NodeResult, error) {
@@ -149,7 +150,7 @@ var (
 			return f.Shadow(q, *in, q.by())
 		})).saying(func(_ *Shadow, out FarmResult) string { return out.say("Switched") })
 
-	farmForget = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
+	FarmForgetCall = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
 		Commands: []string{"farm forget"}, Summary: "Makes all nodes of the farm forget one that is lost."},
 		toFarm(func(f Farm, q *Request, in *FarmNode) ([]NodeResult, error) {
 			return f.Forget(q, in.Node, q.by())
@@ -158,13 +159,13 @@ var (
 	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
 		Commands: []string{"farm leave"},
 		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
-		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return nil, f.Leave(context.WithoutCancel(q), q.by())
-		})).saying(func(*none, FarmResult) string { return "This node has left the farm." })
+		})).saying(func(*None, FarmResult) string { return "This node has left the farm." })
 )
 
 func farmCalls() []*Call {
-	return []*Call{&farmReload.Call, &farmShadow.Call, &farmForget.Call, &farmLeave.Call}
+	return []*Call{&FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call, &farmLeave.Call}
 }
 
 // say tells on how many nodes something was done.
@@ -182,24 +183,9 @@ func (r FarmResult) say(done string) string {
 	return text + "."
 }
 
-// ReloadFarm makes all nodes of the farm read their configuration again.
-func (c *Client) ReloadFarm(ctx context.Context) (FarmResult, error) {
-	return farmReload.ask(ctx, c, none{})
-}
-
-// ShadowFarm takes throttles into shadow, or out of it, on all nodes of the farm.
-func (c *Client) ShadowFarm(ctx context.Context, s Shadow) (FarmResult, error) {
-	return farmShadow.ask(ctx, c, s)
-}
-
-// ForgetNode makes all nodes of the farm forget one that is lost.
-func (c *Client) ForgetNode(ctx context.Context, node string) (FarmResult, error) {
-	return farmForget.ask(ctx, c, FarmNode{node})
-}
-
 // LeaveFarm makes the node say goodbye to the farm.
 func (c *Client) LeaveFarm(ctx context.Context) error {
-	_, err := farmLeave.ask(ctx, c, none{})
+	_, err := farmLeave.Ask(ctx, c, None{})
 	return err
 }
 

@@ -63,8 +63,8 @@ func withMail[In, Out any](f func(*Request, Mail, *In) (Out, error)) func(*Reque
 }
 
 func mailCalls() []*Call {
-	return []*Call{&queueList.Call, &queueShow.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
-		&mailBulk.Call, &mailTrack.Call,
+	return []*Call{&QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
+		&mailBulk.Call, &MailTrackCall.Call,
 		&backupMake.Call}
 }
 

@@ -174,12 +174,12 @@ func TestQueueOverTheSocket(t *testing.T) {
 	}
 
 	m.header = strings.Repeat("x", MaxHeader+1)
-	v, err := c.ShowMail(ctx, 1)
+	v, err := QueueShowCall.Ask(ctx, c, MailName{ID: 1})
 	if err != nil || v.ID != 1 || len(v.Header) != MaxHeader || v.More != 0 {
 		t.Errorf("%+v, %v", v.MailLine, err)
 	}
 	m.queue = nil
-	if _, err := c.ShowMail(ctx, 5); code(err) != http.StatusNotFound ||
+	if _, err := QueueShowCall.Ask(ctx, c, MailName{ID: 5}); code(err) != http.StatusNotFound ||
 		err.Error() != "there is no message 0000000000005: it was delivered or deleted, or never existed" {
 		t.Error(err)
 	}
@@ -238,10 +238,10 @@ func TestUsersOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	ctx := t.Context()
 	q := UserQuery{After: "a/../b&c", Stopped: true, Limit: 5}
-	if p, err := c.Users(ctx, q); err != nil || m.users != q || p.Next != "ann" || p.Users == nil {
+	if p, err := UserListCall.Ask(ctx, c, q); err != nil || m.users != q || p.Next != "ann" || p.Users == nil {
 		t.Errorf("%+v of %+v, %v", p, m.users, err)
 	}
-	if _, err := c.Users(ctx, UserQuery{}); err != nil || m.users != (UserQuery{Limit: MaxUserPage}) {
+	if _, err := UserListCall.Ask(ctx, c, UserQuery{}); err != nil || m.users != (UserQuery{Limit: MaxUserPage}) {
 		t.Errorf("%+v, %v", m.users, err)
 	}
 	const name = "../a b&c=d/é"
@@ -256,16 +256,16 @@ func TestUsersOverTheSocket(t *testing.T) {
 	contact, senders, off, language := "", []string{}, true, "en"
 	change := UserChange{Name: name, Contact: &contact, Language: &language, Senders: &senders, AddSenders: []string{"b@example.org"},
 		Limits: map[string]string{"stop": ""}, Disabled: &off}
-	if _, err := c.SetUser(ctx, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
+	if _, err := UserSetCall.Ask(ctx, c, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
 	}
 	if err := c.Passwd(ctx, name, "x y"); err != nil || m.asked != "passwd "+name+" x y" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if _, err := c.StopUser(ctx, name, "spam"); err != nil || m.asked != "stop "+name+" spam" {
+	if _, err := UserStopCall.Ask(ctx, c, UserStop{Name: name, Why: "spam"}); err != nil || m.asked != "stop "+name+" spam" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if _, err := c.ResumeUser(ctx, name, true); err != nil || m.asked != "resume "+name+" true" {
+	if _, err := UserResumeCall.Ask(ctx, c, UserResume{Name: name, Slow: true}); err != nil || m.asked != "resume "+name+" true" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 	if err := c.RemoveUser(ctx, name); err != nil || m.asked != "remove "+name {
@@ -278,15 +278,15 @@ func TestUsersOverTheSocket(t *testing.T) {
 	for what, err := range map[string]error{
 		"no name":       second(c.AddUser(ctx, NewUser{})),
 		"long name":     second(c.User(ctx, strings.Repeat("u", store.MaxAccount+1))),
-		"two lines":     second(c.StopUser(ctx, "a\nb", "")),
+		"two lines":     second(UserStopCall.Ask(ctx, c, UserStop{Name: "a\nb"})),
 		"long password": second(c.AddUser(ctx, NewUser{Name: "a", Password: long})),
 		"empty":         c.Passwd(ctx, "a", ""),
 		"longer":        c.Passwd(ctx, "a", long),
 		"language":      second(c.AddUser(ctx, NewUser{Name: "a", Language: "xx"})),
 		"contact":       second(c.AddUser(ctx, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
 		"senders":       second(c.AddUser(ctx, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
-		"limits":        second(c.SetUser(ctx, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
-		"why":           second(c.StopUser(ctx, "a", strings.Repeat("y", store.MaxReason+1))),
+		"limits":        second(UserSetCall.Ask(ctx, c, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
+		"why":           second(UserStopCall.Ask(ctx, c, UserStop{Name: "a", Why: strings.Repeat("y", store.MaxReason+1)})),
 	} {
 		if code(err) != http.StatusBadRequest || m.asked != "" {
 			t.Errorf("%s: %v, asked %q", what, err, m.asked)
@@ -309,7 +309,8 @@ func TestUsersOverTheSocket(t *testing.T) {
 		{Rejected("he is not stopped"), 409, "he is not stopped"},
 	} {
 		m.err = test.err
-		if _, err := c.ResumeUser(ctx, "ann", false); code(err) != test.code || err.Error() != test.text {
+		if _, err := UserResumeCall.Ask(ctx, c,
+			UserResume{Name: "ann"}); code(err) != test.code || err.Error() != test.text {
 			t.Errorf("%v: %d %v", test.err, code(err), err)
 		}
 	}
@@ -350,10 +351,11 @@ func TestNoMailGate(t *testing.T) {
 	control(t, plain, newBackend())
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
-			"queue": second(c.Queue(t.Context(), store.MessageQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
+			"queue": second(c.Queue(t.Context(), store.MessageQuery{},
+				0)), "show": second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
-			"users":   second(c.Users(t.Context(), UserQuery{})),
-			"stop":    second(c.StopUser(t.Context(), "ann", "")),
+			"users":   second(UserListCall.Ask(t.Context(), c, UserQuery{})),
+			"stop":    second(UserStopCall.Ask(t.Context(), c, UserStop{Name: "ann"})),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
 				t.Errorf("%s: %v", what, err)

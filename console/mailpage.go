@@ -62,7 +62,7 @@ func (v *visit) messages(in MailQuery, path string) (list messageList, err error
 			return list, Invalid("after: " + err.Error())
 		}
 	}
-	out, err := v.do(&queueList.Call, &in)
+	out, err := v.do(&QueueListCall.Call, &in)
 	if err != nil {
 		return list, err
 	}
@@ -113,7 +113,7 @@ func mailOverview(v *visit) (any, error) {
 	if shown.Mail == nil {
 		return nil, errNoMail
 	}
-	stopped, err := v.do(&userList.Call, &UserQuery{Stopped: true, Limit: pageLines})
+	stopped, err := v.do(&UserListCall.Call, &UserQuery{Stopped: true, Limit: pageLines})
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func mailOverview(v *visit) (any, error) {
 		return nil, err
 	}
 	if shown.Track = v.query.Get("track"); shown.Track != "" {
-		found, err := v.do(&mailTrack.Call, &TrackQuery{Recipient: shown.Track})
+		found, err := v.do(&MailTrackCall.Call, &TrackQuery{Recipient: shown.Track})
 		if err != nil {
 			return nil, err
 		}
@@ -161,7 +161,7 @@ func mailUser(v *visit) (any, error) {
 		Past  userPast
 		List  messageList
 	}{UserView: out.(UserView)}
-	past, err := v.do(&userHistory.Call, &Name{name})
+	past, err := v.do(&UserHistoryCall.Call, &Name{name})
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func mailMessage(v *visit) (any, error) {
 	if err != nil {
 		return nil, Invalid("This is not the id of a message: it has 13 letters and digits.")
 	}
-	out, err := v.do(&queueShow.Call, &MailName{id})
+	out, err := v.do(&QueueShowCall.Call, &MailName{id})
 	if err != nil {
 		return nil, err
 	}

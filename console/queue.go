@@ -117,7 +117,7 @@ func saidMail(done string) func(*MailOrder, MailResult) string {
 }
 
 var (
-	queueList = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
+	QueueListCall = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
 		Summary: "Shows a part of the mail that waits."},
 		withMail(func(q *Request, m Mail, in *MailQuery) (MailPage, error) {
 			limit, err := limitOf(in.Limit, MaxMailPage)
@@ -140,7 +140,7 @@ var (
 			return pageOf(found, limit), err
 		}))
 
-	queueShow = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
+	QueueShowCall = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
 		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
 			found, header, text, err := m.ShowMail(q, in.ID)
@@ -197,12 +197,7 @@ func cut(q store.Queued, most int) MailLine {
 
 // Queue returns a part of the queue.
 func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
-	return queueList.ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
-}
-
-// ShowMail returns a message with its header.
-func (c *Client) ShowMail(ctx context.Context, id store.MailID) (MailView, error) {
-	return queueShow.ask(ctx, c, MailName{id})
+	return QueueListCall.Ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
 }
 
 // Release sends held and delayed messages at once.
@@ -221,12 +216,13 @@ func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
 }
 
 // order sends an order in parts of at most MaxMailOrder messages.
-func (c *Client) order(ctx context.Context, by *call[MailOrder, MailResult], o MailOrder) (all MailResult, err error) {
+func (c *Client) order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
+	err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o
 		part.Mails = o.Mails[:min(len(o.Mails), MaxMailOrder)]
 		o.Mails = o.Mails[len(part.Mails):]
-		r, err := by.ask(ctx, c, part)
+		r, err := by.Ask(ctx, c, part)
 		if err != nil {
 			return all, err
 		}

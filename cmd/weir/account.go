@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/console"
@@ -24,20 +23,17 @@ type accountFlags struct {
 type accountGetCommand struct{ accountFlags }
 
 func (c *accountGetCommand) Run(t *terminal) error {
-	return c.run(t, (*console.Client).Account)
+	return c.run(t, console.AccountGetCall)
 }
 
 type accountResetCommand struct{ accountFlags }
 
 func (c *accountResetCommand) Run(t *terminal) error {
-	return c.run(t, (*console.Client).ResetAccount)
+	return c.run(t, console.AccountResetCall)
 }
 
-func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account,
-	error)) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Account, error) {
-		return call(client, ctx, c.Name)
-	}, t.account)
+func (c *accountFlags) run(t *terminal, call *console.CallOf[console.Name, console.Account]) error {
+	return ask(t, c.target, c.JSON, call.With(console.Name{Name: c.Name}), t.account)
 }
 
 func (t *terminal) account(a *console.Account) {

@@ -140,9 +140,7 @@ func (c *banAddCommand) Run(t *terminal) error {
 	if c.For != nil {
 		order.For = *c.For
 	}
-	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
-		return client.Ban(ctx, order)
-	}, func(b console.Ban) string {
+	return c.do(t, console.BanAddCall.With(order), func(b console.Ban) string {
 		if b.Until.IsZero() {
 			return "banned permanently"
 		}
@@ -171,18 +169,14 @@ func loggedInFrom() netip.Addr {
 type banRemoveCommand struct{ banWho }
 
 func (c *banRemoveCommand) Run(t *terminal) error {
-	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
-		return client.Unban(ctx, c.Who)
-	}, func(console.Ban) string { return "no longer banned" })
+	return c.do(t, console.BanRemoveCall.With(console.BanWho{Who: c.Who}), func(console.Ban) string { return "no longer banned" })
 }
 
 // do changes the list, prints the warnings and says what is now true of the ban.
 func (c *banWho) do(t *terminal, call func(*console.Client, context.Context) (console.BanResult, error),
 	now func(console.Ban) string) error {
 	return ask(t, c.target, c.JSON, call, func(r *console.BanResult) {
-		for _, w := range r.Warnings {
-			fmt.Fprintln(t.err, "warning:", printable(w))
-		}
+		t.warn(r.Warnings)
 		fmt.Fprintf(t.out, "%s is %s\n", printable(r.Ban.Who), now(r.Ban))
 	})
 }

@@ -32,9 +32,7 @@ type farmForgetCommand struct {
 }
 
 func (c *farmForgetCommand) Run(t *terminal) error {
-	return toAll(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
-		return client.ForgetNode(ctx, c.Node)
-	})
+	return toAll(t, c.target, c.JSON, console.FarmForgetCall.With(console.FarmNode{Node: c.Node}))
 }
 
 // toAll gives an order to all nodes of a farm, and shows what became of it. It fails where a node did.

@@ -20,7 +20,7 @@ type notifyListCommand struct {
 }
 
 func (c *notifyListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).NotifyTargets, func(all *console.NotifyTargets) {
+	return ask(t, c.target, c.JSON, console.NotifyListCall.With(console.None{}), func(all *console.NotifyTargets) {
 		if len(all.Targets) == 0 {
 			fmt.Fprintln(t.out, "there are no targets for notices (notify: in the configuration lists them)")
 			return
@@ -44,7 +44,7 @@ var errNotAccepted = errors.New("not everybody accepted the test")
 func (c *notifyTestCommand) Run(t *terminal) error {
 	bad := false
 	try := func(client *console.Client, ctx context.Context) (console.NotifyResults, error) {
-		all, err := client.TryNotify(ctx)
+		all, err := console.NotifyTestCall.Ask(ctx, client, console.None{})
 		for _, r := range all.Results {
 			bad = bad || r.Error != ""
 		}

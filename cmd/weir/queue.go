@@ -40,7 +40,7 @@ func (c *queueListCommand) Run(t *terminal) error {
 		err error) {
 		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {
 			q.Limit = n
-			page, err := client.Find(ctx, q)
+			page, err := console.QueueListCall.Ask(ctx, client, q)
 			all.Next, q.After = page.Next, page.Next
 			return page.Mails, page.Next != 0, err
 		})
@@ -127,10 +127,8 @@ func (c *queueShowCommand) Validate() error {
 }
 
 func (c *queueShowCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailView, error) {
-		id, _ := mailID(c.ID)
-		return client.ShowMail(ctx, id)
-	}, t.showMail)
+	id, _ := mailID(c.ID)
+	return ask(t, c.target, c.JSON, console.QueueShowCall.With(console.MailName{ID: id}), t.showMail)
 }
 
 func (t *terminal) showMail(m *console.MailView) {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -74,10 +73,8 @@ func (c *queueTrackCommand) Validate() error {
 }
 
 func (c *queueTrackCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Track, error) {
-		q, _ := c.query()
-		return client.Track(ctx, q)
-	}, t.track)
+	q, _ := c.query()
+	return ask(t, c.target, c.JSON, console.MailTrackCall.With(q), t.track)
 }
 
 func (t *terminal) track(all *console.Track) {

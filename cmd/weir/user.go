@@ -98,7 +98,8 @@ func (c *userListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage,
 		err error) {
 		all.Users, err = pages(c.Limit, console.MaxUserPage, func(n int) ([]console.UserView, bool, error) {
-			page, err := client.Users(ctx, console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: n})
+			page, err := console.UserListCall.Ask(ctx, client, console.UserQuery{After: all.Next, Stopped: c.Stopped,
+				Limit: n})
 			all.Next = page.Next
 			return page.Users, page.Next != "", err
 		})
@@ -213,9 +214,7 @@ type userStopCommand struct {
 }
 
 func (c *userStopCommand) Run(t *terminal) error {
-	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.StopUser(ctx, c.Name, c.Why)
-	}, "is stopped")
+	return c.change(t, console.UserStopCall.With(console.UserStop{Name: c.Name, Why: c.Why}), "is stopped")
 }
 
 type userResumeCommand struct {
@@ -229,9 +228,7 @@ func (c *userResumeCommand) Run(t *terminal) error {
 		how += ", slowly"
 	}
 	how += fmt.Sprintf("; what is held stays held (weir queue list --user %s)", printable(c.Name))
-	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.ResumeUser(ctx, c.Name, c.Slow)
-	}, how)
+	return c.change(t, console.UserResumeCall.With(console.UserResume{Name: c.Name, Slow: c.Slow}), how)
 }
 
 type userPasswdCommand struct {
