@@ -157,8 +157,6 @@ var (
 		}).saying(func(_ *BanWho, out BanResult) string { return "No longer banned: " + out.Ban.Who + "." })
 )
 
-func banCalls() []*Call { return []*Call{&banList.Call, &BanAddCall.Call, &BanRemoveCall.Call} }
-
 // banOf is the ban of somebody, for the audit log; nil where there is none.
 func (q *Request) banOf(who string) any {
 	page, err := q.backend.Bans(BanQuery{Filter: who, Limit: MaxBanPage})

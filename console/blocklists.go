@@ -79,8 +79,6 @@ var (
 	})
 )
 
-func listCalls() []*Call { return []*Call{&BlockListsCall.Call, &listImport.Call} }
-
 // ImportList replaces the networks of a block list as a whole.
 func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error) {
 	// One that is too large is not sent: weir would hang up in the middle of it, and nobody could read why.

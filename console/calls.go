@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 
 	"weir/console/access"
@@ -51,8 +50,20 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), overviewCalls(), capacityCalls(), limitCalls(), banCalls(), listCalls(),
-		mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls(), demoCalls())
+	return []*Call{
+		&statusGet.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &shadowSet.Call,
+		&reloadDo.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &capacityGet.Call, &LimitListCall.Call,
+		&LimitSetCall.Call, &LimitRemoveCall.Call, &banList.Call, &BanAddCall.Call, &BanRemoveCall.Call,
+		&BlockListsCall.Call, &listImport.Call, &QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call,
+		&queueDelete.Call, &queueRetry.Call, &mailBulk.Call, &MailTrackCall.Call, &backupMake.Call, &UserListCall.Call,
+		&userAdd.Call, &userShow.Call, &UserHistoryCall.Call, &userRemove.Call, &UserSetCall.Call, &userPasswd.Call,
+		&UserStopCall.Call, &UserResumeCall.Call, &ReachListCall.Call, &ReachShowCall.Call, &ReachFlagCall.Call,
+		&ReachClearCall.Call, &ReachUsualCall.Call, &FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call,
+		&farmLeave.Call, &auditList.Call, &OperatorListCall.Call, &operatorAdd.Call, &OperatorRemoveCall.Call,
+		&OperatorRoleCall.Call, &OperatorSessionsCall.Call, &OperatorLogOutCall.Call, &OperatorPasswordCall.Call,
+		&TokenListCall.Call, &TokenAddCall.Call, &TokenRevokeCall.Call, &NotifyListCall.Call, &NotifyTestCall.Call,
+		&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call,
+	}
 }
 
 // A Request is a call that somebody makes.

@@ -57,8 +57,6 @@ var capacityGet = define(Call{Method: http.MethodGet, Path: "/capacity", Role: a
 		return capacityOf(q.backend.Status(), q.backend.Overview(look)), nil
 	})
 
-func capacityCalls() []*Call { return []*Call{&capacityGet.Call} }
-
 // capacityOf takes from two looks at weir what is about capacities.
 func capacityOf(s Status, o Overview) CapacityReport {
 	r := CapacityReport{At: o.At, Gates: []CapacityGate{}, ShadowAll: s.ShadowAll}

@@ -138,10 +138,6 @@ var (
 		}).saying(func(in *DemoWhich, _ None) string { return "They leave " + in.Scene + "." })
 )
 
-func demoCalls() []*Call {
-	return []*Call{&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call}
-}
-
 // DemoScenes returns the scenes of a demo.
 func (c *Client) DemoScenes(ctx context.Context) (DemoScenes, error) {
 	return demoShow.Ask(ctx, c, None{})

@@ -164,10 +164,6 @@ var (
 		})).saying(func(*None, FarmResult) string { return "This node has left the farm." })
 )
 
-func farmCalls() []*Call {
-	return []*Call{&FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call, &farmLeave.Call}
-}
-
 // say tells on how many nodes something was done.
 func (r FarmResult) say(done string) string {
 	failed := 0

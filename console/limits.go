@@ -167,10 +167,6 @@ var (
 	})
 )
 
-func limitCalls() []*Call {
-	return []*Call{&LimitListCall.Call, &LimitSetCall.Call, &LimitRemoveCall.Call}
-}
-
 // limitBefore is what an account had before, for the audit log: set by an operator, or by the configuration.
 func limitBefore(r *LimitResult) any {
 	if r.Before != nil {

@@ -62,12 +62,6 @@ func withMail[In, Out any](f func(*Request, Mail, *In) (Out, error)) func(*Reque
 	}
 }
 
-func mailCalls() []*Call {
-	return []*Call{&QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
-		&mailBulk.Call, &MailTrackCall.Call,
-		&backupMake.Call}
-}
-
 // understood gives errors of the store their status on the control socket.
 func understood(err error) error {
 	for known, as := range map[error]func(string) *Error{

@@ -36,8 +36,6 @@ var (
 
 var errNobodyTold = NotFound("there are no targets for notices (notify: in the configuration lists them)")
 
-func notifyCalls() []*Call { return []*Call{&NotifyListCall.Call, &NotifyTestCall.Call} }
-
 // NotifyTargets are who is told, in the order of the configuration.
 type NotifyTargets struct {
 	Targets []notify.Stats `json:"targets"`

@@ -218,12 +218,6 @@ var (
 		})).logged().saying(func(in *Name, _ Removed) string { return "Revoked: " + in.Name + "." })
 )
 
-func operatorCalls() []*Call {
-	return []*Call{&OperatorListCall.Call, &operatorAdd.Call, &OperatorRemoveCall.Call, &OperatorRoleCall.Call,
-		&OperatorSessionsCall.Call, &OperatorLogOutCall.Call, &OperatorPasswordCall.Call, &TokenListCall.Call,
-		&TokenAddCall.Call, &TokenRevokeCall.Call}
-}
-
 // ownOrAdmin refuses what somebody without the role admin asks about another operator.
 func (q *Request) ownOrAdmin(name, what string) error {
 	if name == "" {

@@ -201,5 +201,3 @@ var (
 			return q.backend.Refusals(*in), nil
 		})
 )
-
-func overviewCalls() []*Call { return []*Call{&OverviewGetCall.Call, &RefusalsListCall.Call} }

@@ -179,8 +179,3 @@ var (
 			return reach.Usual(q, in.Throttle)
 		}))
 )
-
-func reachCalls() []*Call {
-	return []*Call{&ReachListCall.Call, &ReachShowCall.Call, &ReachFlagCall.Call, &ReachClearCall.Call,
-		&ReachUsualCall.Call}
-}

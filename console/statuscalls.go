@@ -62,11 +62,6 @@ var (
 		}).saying(func(*None, Reloaded) string { return "The configuration is in effect." })
 )
 
-func statusCalls() []*Call {
-	return []*Call{&statusGet.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &shadowSet.Call,
-		&reloadDo.Call}
-}
-
 // Reloaded is the answer to a reload.
 type Reloaded struct {
 	Reloaded bool `json:"reloaded"`

@@ -286,11 +286,6 @@ var (
 	})
 )
 
-func userCalls() []*Call {
-	return []*Call{&UserListCall.Call, &userAdd.Call, &userShow.Call, &UserHistoryCall.Call, &userRemove.Call,
-		&UserSetCall.Call, &userPasswd.Call, &UserStopCall.Call, &UserResumeCall.Call}
-}
-
 // User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
 	return userShow.Ask(ctx, c, Name{name})
