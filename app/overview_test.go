@@ -301,10 +301,10 @@ func TestHistoryBytes(t *testing.T) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	var took int64
-	for _, r := range b.history.gates {
+	for _, r := range recordsOf[*traffic](b) {
 		took += r.bytes()
 	}
-	for _, r := range b.history.throttles {
+	for _, r := range recordsOf[*policy.Counts](b) {
 		took += r.bytes()
 	}
 	if most := HistoryBytes(2, 0, 3) - 3*policy.WatchBytes; took != most {
