@@ -17,14 +17,15 @@ func TestMailInBulk(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "", "", "")
 	p.stopped()
-	page, err := console.QueueListCall.Ask(t.Context(), p.control, console.MailQuery{Subject: "CHEAP",
-		State: store.Held, Limit: 1000})
+	page, err := console.QueueListCall.Ask(t.Context(), p.control, console.MailQuery{
+		MailFilter: console.MailFilter{Subject: "CHEAP", State: store.Held}, Limit: 1000})
 	if err != nil || len(page.Mails) < 10 {
 		t.Fatalf("%d held, %v", len(page.Mails), err)
 	}
 	spam := len(page.Mails)
 	first := page.Mails[0]
-	o := console.BulkOrder{Act: "delete", Subject: "cheap watches", Sender: "ann@", State: store.Held, Dry: true}
+	o := console.BulkOrder{Act: "delete", Dry: true,
+		MailFilter: console.MailFilter{Subject: "cheap watches", Sender: "ann@", State: store.Held}}
 	if r, err := p.control.Bulk(t.Context(), o, nil); err != nil || r.Mails != spam {
 		t.Errorf("a rehearsal finds %+v, %v", r, err)
 	}
@@ -34,7 +35,8 @@ func TestMailInBulk(t *testing.T) {
 	}
 	// One of them was no spam.
 	keep := first.To[0].Address
-	r, err := p.control.Bulk(t.Context(), console.BulkOrder{Act: "release", Recipient: keep}, nil)
+	r, err := p.control.Bulk(t.Context(), console.BulkOrder{Act: "release",
+		MailFilter: console.MailFilter{Recipient: keep}}, nil)
 	if err != nil || r.Mails != 1 {
 		t.Errorf("released %+v, %v", r, err)
 	}

@@ -17,16 +17,16 @@ const MaxTrack = 100
 // A MailFilter says which messages are meant. What is left out matches everything; of what is given, all must match.
 // Texts are compared without regard to upper and lower case.
 type MailFilter struct {
-	User      string
-	Sender    string
-	Recipient string
-	Domain    string
-	Subject   string
-	State     store.State
-	Older     weir.Duration
-	Newer     weir.Duration
-	Larger    weir.Size
-	Smaller   weir.Size
+	User      string        `json:"user,omitempty"`      // exactly
+	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
+	Recipient string        `json:"recipient,omitempty"` // a part of an address; only recipients that match are acted on
+	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
+	Subject   string        `json:"subject,omitempty"`   // a part
+	State     store.State   `json:"state,omitempty"`     // of a recipient
+	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
+	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
+	Larger    weir.Size     `json:"larger,omitzero"`
+	Smaller   weir.Size     `json:"smaller,omitzero"`
 }
 
 // Any reports whether the filter says nothing.
@@ -68,40 +68,25 @@ func (f *MailFilter) Before(now time.Time) (t time.Time) {
 // A BulkOrder asks to act on a part of all messages that match. A part is a bounded amount of work: whoever asks for
 // all of it asks again with the Next and the UpTo of the part before.
 type BulkOrder struct {
-	Act       string        `json:"act"`                 // release, delete or retry
-	User      string        `json:"user,omitempty"`      // exactly
-	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
-	Recipient string        `json:"recipient,omitempty"` // a part of an address; only recipients that match are acted on
-	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
-	Subject   string        `json:"subject,omitempty"`   // a part
-	State     store.State   `json:"state,omitempty"`     // of a recipient
-	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
-	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
-	Larger    weir.Size     `json:"larger,omitzero"`
-	Smaller   weir.Size     `json:"smaller,omitzero"`
-	After     store.MailID  `json:"after,omitempty"` // the Next of the part before
-	UpTo      store.MailID  `json:"up_to,omitempty"` // the UpTo of the part before: what came since is left alone
-	Dry       bool          `json:"dry,omitempty"`   // only count
-}
-
-func (o *BulkOrder) filter() MailFilter {
-	return MailFilter{o.User, o.Sender, o.Recipient, o.Domain, o.Subject, o.State, o.Older, o.Newer,
-		o.Larger, o.Smaller}
+	Act string `json:"act"` // release, delete or retry
+	MailFilter
+	After store.MailID `json:"after,omitempty"` // the Next of the part before
+	UpTo  store.MailID `json:"up_to,omitempty"` // the UpTo of the part before: what came since is left alone
+	Dry   bool         `json:"dry,omitempty"`   // only count
 }
 
 func (o *BulkOrder) check() error {
-	f := o.filter()
 	switch o.Act {
 	case "retry":
 	case "release", "delete":
-		if f.Any() {
+		if o.Any() {
 			return Invalid("which messages? Give a user, a sender, a recipient, a domain, a subject, a state, an age or " +
 				"a size")
 		}
 	default:
 		return Invalid("act: release, delete or retry")
 	}
-	return f.check()
+	return o.MailFilter.check()
 }
 
 // A BulkResult is what one part of a BulkOrder has done.
@@ -150,7 +135,7 @@ var (
 				return BulkResult{}, err
 			}
 			q.subject, q.did, q.looked = in.User, "queue-"+in.Act+"-all", in.Dry
-			return m.Bulk(q, q.by(), in.filter(), *in)
+			return m.Bulk(q, q.by(), in.MailFilter, *in)
 		})).saying(func(in *BulkOrder, out BulkResult) string {
 		text := map[string]string{"release": "Released", "delete": "Deleted", "retry": "Tried again"}[in.Act]
 		if in.Dry {

@@ -129,7 +129,7 @@ func mailOverview(v *visit) (any, error) {
 		shown.States = append(shown.States, s.String())
 	}
 	shown.Query.User, shown.Query.State = v.query.Get("user"), v.query.Get("state")
-	in := MailQuery{User: shown.Query.User}
+	in := MailQuery{MailFilter: MailFilter{User: shown.Query.User}}
 	if shown.Query.State != "" {
 		if err := in.State.UnmarshalText([]byte(shown.Query.State)); err != nil {
 			return nil, Invalid("state: " + err.Error())
@@ -171,7 +171,7 @@ func mailUser(v *visit) (any, error) {
 			shown.Reach = nil // no throttle knows them
 		}
 	}
-	shown.List, err = v.messages(MailQuery{User: name}, "mail-user")
+	shown.List, err = v.messages(MailQuery{MailFilter: MailFilter{User: name}}, "mail-user")
 	return shown, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"weir"
 	"weir/console/access"
 	"weir/store"
 )
@@ -70,23 +69,9 @@ type MailResult struct {
 
 // A MailQuery asks for a part of the queue.
 type MailQuery struct {
-	User      string        `json:"user,omitempty"`
-	State     store.State   `json:"state,omitempty"`     // with a recipient in this state
-	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
-	Recipient string        `json:"recipient,omitempty"` // a part of an address
-	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
-	Subject   string        `json:"subject,omitempty"`   // a part
-	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
-	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
-	Larger    weir.Size     `json:"larger,omitzero"`
-	Smaller   weir.Size     `json:"smaller,omitzero"`
-	After     store.MailID  `json:"after,omitempty"` // the Next of the page before
-	Limit     int           `json:"limit,omitempty"` // at most MaxMailPage, which is the default
-}
-
-func (q *MailQuery) filter() MailFilter {
-	return MailFilter{q.User, q.Sender, q.Recipient, q.Domain, q.Subject, q.State, q.Older, q.Newer,
-		q.Larger, q.Smaller}
+	MailFilter
+	After store.MailID `json:"after,omitempty"` // the Next of the page before
+	Limit int          `json:"limit,omitempty"` // at most MaxMailPage, which is the default
 }
 
 // A MailName names a message.
@@ -124,7 +109,7 @@ var (
 			if err != nil {
 				return MailPage{}, err
 			}
-			f := in.filter()
+			f := in.MailFilter
 			if err := f.check(); err != nil {
 				return MailPage{}, err
 			}
@@ -197,7 +182,7 @@ func cut(q store.Queued, most int) MailLine {
 
 // Queue returns a part of the queue.
 func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
-	return QueueListCall.Ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
+	return QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, limit})
 }
 
 // Release sends held and delayed messages at once.

@@ -112,7 +112,7 @@ func (s *whyShown) lookForUser(v *visit) error {
 		return err
 	}
 	s.User = &u
-	page, err := QueueListCall.on(v.Request, MailQuery{User: u.Name, Limit: maxWhyMails})
+	page, err := QueueListCall.on(v.Request, MailQuery{MailFilter: MailFilter{User: u.Name}, Limit: maxWhyMails})
 	s.Mails = page.Mails
 	return err
 }

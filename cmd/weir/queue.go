@@ -33,9 +33,7 @@ func (c *queueListCommand) Validate() error {
 }
 
 func (c *queueListCommand) Run(t *terminal) error {
-	o := c.bulk("")
-	q := console.MailQuery{User: o.User, State: o.State, Sender: o.Sender, Recipient: o.Recipient, Domain: o.Domain,
-		Subject: o.Subject, Older: o.Older, Newer: o.Newer, Larger: o.Larger, Smaller: o.Smaller}
+	q := console.MailQuery{MailFilter: c.filter()}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage,
 		err error) {
 		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {

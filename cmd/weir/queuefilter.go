@@ -43,12 +43,12 @@ func (c *filterFlags) state() (s store.State, err error) {
 	return s, nil
 }
 
-// bulk is an order for an act on all messages that match.
-func (c *filterFlags) bulk(act string) console.BulkOrder {
-	o := console.BulkOrder{Act: act, User: c.User, Sender: c.Sender, Recipient: c.Recipient, Domain: c.Domain,
+// filter is what the flags say.
+func (c *filterFlags) filter() console.MailFilter {
+	f := console.MailFilter{User: c.User, Sender: c.Sender, Recipient: c.Recipient, Domain: c.Domain,
 		Subject: c.Subject, Older: c.Older, Newer: c.Newer, Larger: c.Larger, Smaller: c.Smaller}
-	o.State, _ = c.state()
-	return o
+	f.State, _ = c.state()
+	return f
 }
 
 type queueTrackCommand struct {
