@@ -141,7 +141,7 @@ func (a *App) openAccess(g *generation) error {
 	}
 	d.buffer = logs.NewGathering(to, accessBound, accessEnough, accessEvery)
 	metrics, log := a.metrics, a.opts.Log
-	d.buffer.Tell(func(lines int64) { metrics.BoundReachedBy(boundAccess, lines) }, func(lines int64) {
+	d.buffer.Tell(func(lines int64) { metrics.Count("weir_bound_reached_total", int(lines), boundAccess) }, func(lines int64) {
 		log.Warn("lines of the access log were dropped: its destination is too slow, or cannot be written",
 			"lines", lines, "to", d.name)
 	})

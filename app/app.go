@@ -159,7 +159,7 @@ func New(cfg *config.Config, o Options) (*App, error) {
 	a.metrics.Watch(backend{a})
 	declareBounds(a.metrics)
 	if o.LogBuffer != nil {
-		o.LogBuffer.Tell(func(lines int64) { a.metrics.BoundReachedBy(boundLog, lines) }, func(lines int64) {
+		o.LogBuffer.Tell(func(lines int64) { a.metrics.Count("weir_bound_reached_total", int(lines), boundLog) }, func(lines int64) {
 			o.Log.Warn("lines of the log were dropped: the program that reads it was too slow", "lines", lines)
 		})
 	}

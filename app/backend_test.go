@@ -14,7 +14,7 @@ func TestWhy(t *testing.T) {
 	b := start(t, twoPerHour)
 	ask := console.Question{Method: "GET", Host: "example.com", Path: "/v1", Source: "192.0.2.1", Account: "acme"}
 	for range 3 { // asking takes nothing
-		e, err := b.client.Why(t.Context(), ask)
+		e, err := console.WhyAskCall.Ask(t.Context(), b.client, ask)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -25,7 +25,7 @@ func TestWhy(t *testing.T) {
 	}
 	b.get(0, "acme")
 	b.get(0, "acme")
-	e, err := b.client.Why(t.Context(), ask)
+	e, err := console.WhyAskCall.Ask(t.Context(), b.client, ask)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +45,12 @@ func TestWhy(t *testing.T) {
 		q := ask
 		test.change(&q)
 		var e *console.Error
-		if _, err := b.client.Why(t.Context(), q); !errors.As(err, &e) || e.Code != test.code {
+		if _, err := console.WhyAskCall.Ask(t.Context(), b.client, q); !errors.As(err, &e) || e.Code != test.code {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
 	ask.Gate = b.Addr("http", 0).String()
-	if _, err := b.client.Why(t.Context(), ask); err != nil {
+	if _, err := console.WhyAskCall.Ask(t.Context(), b.client, ask); err != nil {
 		t.Errorf("by the bound address: %v", err)
 	}
 }
@@ -59,12 +59,13 @@ func TestAccount(t *testing.T) {
 	t.Parallel()
 	b := start(t, twoPerHour)
 	var unknown *console.Error
-	if _, err := b.client.Account(t.Context(), "acme"); !errors.As(err, &unknown) || unknown.Code != 404 {
+	if _, err := console.AccountGetCall.Ask(t.Context(), b.client, console.Name{Name: "acme"}); !errors.As(err,
+		&unknown) || unknown.Code != 404 {
 		t.Errorf("before: %v", err)
 	}
 	b.get(0, "acme")
 	b.get(0, "acme")
-	a, err := b.client.Account(t.Context(), "acme")
+	a, err := console.AccountGetCall.Ask(t.Context(), b.client, console.Name{Name: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,12 +73,12 @@ func TestAccount(t *testing.T) {
 	b.wants("left", a.Throttles[0].Rules[0].Remaining, 0)
 	b.wants("window", a.Throttles[0].Rules[0].Seconds, 3600)
 	b.wants("third", b.get(0, "acme"), 429)
-	if a, err = b.client.ResetAccount(t.Context(), "acme"); err != nil {
+	if a, err = console.AccountResetCall.Ask(t.Context(), b.client, console.Name{Name: "acme"}); err != nil {
 		t.Fatal(err)
 	}
 	b.wants("left after the reset", a.Throttles[0].Rules[0].Remaining, 2)
 	b.wants("after the reset", b.get(0, "acme"), 200)
-	if _, err := b.client.ResetAccount(t.Context(), ""); err == nil {
+	if _, err := console.AccountResetCall.Ask(t.Context(), b.client, console.Name{Name: ""}); err == nil {
 		t.Error("no account was reset")
 	}
 }

@@ -71,7 +71,7 @@ func (b *bench) connects() bool {
 
 func (b *bench) ban(o console.BanOrder) console.BanResult {
 	b.t.Helper()
-	r, err := b.client.Ban(b.t.Context(), o)
+	r, err := console.BanAddCall.Ask(b.t.Context(), b.client, o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func (b *bench) ban(o console.BanOrder) console.BanResult {
 
 func (b *bench) unban(who string) console.BanResult {
 	b.t.Helper()
-	r, err := b.client.Unban(b.t.Context(), who)
+	r, err := console.BanRemoveCall.Ask(b.t.Context(), b.client, console.BanWho{Who: who})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -135,8 +135,9 @@ func TestBannedEverywhere(t *testing.T) {
 	served("this machine, too", false, false)
 	b.wants("listed", b.who(""), "127.0.0.1 192.0.2.0/24")
 
-	e, err := b.client.Why(t.Context(), console.Question{Gate: b.current.Load().gates[0].address(), Source: "192.0.2.9",
-		Path: "/", Method: "GET"})
+	e, err := console.WhyAskCall.Ask(t.Context(), b.client, console.Question{Gate: b.current.Load().gates[0].address(),
+		Source: "192.0.2.9",
+		Path:   "/", Method: "GET"})
 	if err != nil || e.Verdict != weir.Refuse || e.By != "bans" || e.Steps[0].Throttle != "bans" ||
 		e.Steps[0].Reason != weir.Banned {
 		t.Errorf("%+v, %v", e, err)
@@ -280,7 +281,8 @@ func TestOffences(t *testing.T) {
 		got.Reason != "3 clients: a forged or wrongly solved stamp" || !got.Until.Equal(noon.Add(10*time.Minute)) {
 		t.Errorf("%+v", got)
 	}
-	e, err := b.client.Why(t.Context(), console.Question{Gate: b.Addr("http", 1).String(), Client: "a", Path: "/",
+	e, err := console.WhyAskCall.Ask(t.Context(), b.client, console.Question{Gate: b.Addr("http", 1).String(),
+		Client: "a", Path: "/",
 		Method: "GET"})
 	if err != nil || e.By != "bans" || e.Steps[0].Rule != "client" {
 		t.Errorf("%+v, %v", e, err)
@@ -295,7 +297,7 @@ func TestOffences(t *testing.T) {
 	forge("e", "203.0.113.1")
 	b.wants("a list full of operators' bans", b.who(""), "client:1 client:2 client:3 client:4")
 	var full *console.Error
-	if _, err := b.client.Ban(t.Context(), console.BanOrder{Who: "client:5"}); !errors.As(err, &full) ||
+	if _, err := console.BanAddCall.Ask(t.Context(), b.client, console.BanOrder{Who: "client:5"}); !errors.As(err, &full) ||
 		full.Code != 409 || !strings.Contains(full.Msg, "bans.max") {
 		t.Errorf("one more: %v", err)
 	}
@@ -356,14 +358,14 @@ func TestBanMistakes(t *testing.T) {
 
 func banning(b *bench, o console.BanOrder) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := b.client.Ban(ctx, o)
+		_, err := console.BanAddCall.Ask(ctx, b.client, o)
 		return err
 	}
 }
 
 func unbanning(b *bench, who string) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := b.client.Unban(ctx, who)
+		_, err := console.BanRemoveCall.Ask(ctx, b.client, console.BanWho{Who: who})
 		return err
 	}
 }

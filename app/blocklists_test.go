@@ -61,7 +61,7 @@ func TestABlockListIsReplaced(t *testing.T) {
 		b.wants(when+": new", b.from("192.0.2.3"), 403)
 		b.wants(when+": no longer listed", b.from("192.0.2.2"), 200)
 		b.wants(when+": by hand", b.from("192.0.2.1"), 403)
-		all, err := b.client.BlockLists(t.Context())
+		all, err := console.BlockListsCall.Ask(t.Context(), b.client, console.None{})
 		if err != nil || len(all.Lists) != 1 || all.Lists[0].Banned != 1 || all.Lists[0].By == "" ||
 			all.Lists[0].Until.IsZero() {
 			t.Errorf("%s: %+v, %v", when, all, err)

@@ -71,7 +71,7 @@ func TestEveryCall(t *testing.T) {
 	t.Parallel()
 	p := newEverything(t, clock.NewFake(noon))
 	a := p.app
-	made, err := p.control.AddToken(t.Context(), console.NewToken{Name: "test", Role: access.Admin})
+	made, err := console.TokenAddCall.Ask(t.Context(), p.control, console.NewToken{Name: "test", Role: access.Admin})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,7 +108,8 @@ func TestConsoleOperatorsInBrowser(t *testing.T) {
 	b.Click("[aria-label='More about ann']")
 	b.Click("[aria-label='Remove ann']")
 	said(b, "Removed: ann.")
-	if _, err := p.control.SetRole(t.Context(), console.OperatorRole{Name: "ann", Role: access.View}); err == nil {
+	if _, err := console.OperatorRoleCall.Ask(t.Context(), p.control, console.OperatorRole{Name: "ann",
+		Role: access.View}); err == nil {
 		t.Error("ann is still there")
 	}
 	for _, what := range []string{"operator-add", "operator-role", "token-add", "token-revoke", "operator-logout",

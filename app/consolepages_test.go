@@ -137,7 +137,7 @@ func TestConsoleThrottlesInBrowser(t *testing.T) {
 		}
 	}
 	wants(get(6), 200, 200, 200, 200, 200, 429)
-	refusals, err := p.control.Refusals(t.Context(), console.RefusalQuery{Throttle: "plans"})
+	refusals, err := console.RefusalsListCall.Ask(t.Context(), p.control, console.RefusalQuery{Throttle: "plans"})
 	if err != nil || len(refusals.Refusals) != 1 || refusals.Refusals[0].ID == "" {
 		t.Fatalf("%+v, %v", refusals, err)
 	}

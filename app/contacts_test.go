@@ -44,7 +44,8 @@ func TestContactByRule(t *testing.T) {
 		t.Errorf("%+v", s)
 	}
 	other := "ann@new.example"
-	if _, err := p.control.SetUser(t.Context(), console.UserChange{Name: "ann", Contact: &other}); err != nil {
+	if _, err := console.UserSetCall.Ask(t.Context(), p.control, console.UserChange{Name: "ann",
+		Contact: &other}); err != nil {
 		t.Fatal(err)
 	}
 	p.runs(0)

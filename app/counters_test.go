@@ -13,6 +13,7 @@ import (
 
 	"weir"
 	"weir/config"
+	"weir/console"
 	"weir/internal/clock"
 	"weir/store"
 	"weir/throttle/quota"
@@ -61,7 +62,7 @@ func TestUseSurvivesARestart(t *testing.T) {
 	b.wants("and a third", b.get(0, "other"), 429)
 
 	// What an operator has reset stays reset.
-	if _, err := b.client.ResetAccount(t.Context(), "acme"); err != nil {
+	if _, err := console.AccountResetCall.Ask(t.Context(), b.client, console.Name{Name: "acme"}); err != nil {
 		t.Fatal(err)
 	}
 	b.again(nil)

@@ -323,7 +323,7 @@ func TestExamples(t *testing.T) {
 				t.Error(policy)
 			}
 			e.wants(429, 1, e.at[exampleGate], "/", "Authorization", "Bearer acme")
-			why, err := e.control.Why(t.Context(), console.Question{Method: "GET", Path: "/", Account: "other"})
+			why, err := console.WhyAskCall.Ask(t.Context(), e.control, console.Question{Method: "GET", Path: "/", Account: "other"})
 			if err != nil || !slices.ContainsFunc(why.Steps[1].Rules,
 				func(r console.Rule) bool { return r.Rule == "per-month" && r.Per == "month" && r.Limit == 100_000 }) {
 				t.Errorf("%+v, %v", why, err)
@@ -465,9 +465,8 @@ func TestExamples(t *testing.T) {
 				t.Fatal(err)
 			}
 			e.arrived(3, many(3))
-			why, err := e.control.Why(t.Context(),
-				console.Question{Gate: e.at["127.0.0.1:2525"], User: "ann",
-					To: append(many(3), "new@elsewhere.example")})
+			why, err := console.WhyAskCall.Ask(t.Context(), e.control, console.Question{Gate: e.at["127.0.0.1:2525"], User: "ann",
+				To: append(many(3), "new@elsewhere.example")})
 			if err != nil || why.Verdict != weir.Admit ||
 				!strings.HasPrefix(why.Steps[1].Text, "1 of 4 recipients new to the user") {
 				t.Errorf("%+v, %v", why, err)

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"weir"
-	"weir/console"
 	skeleton "weir/gate"
 	"weir/gate/apigate"
 	"weir/gate/authgate"
@@ -71,7 +70,7 @@ func (c *change) planGate(kind string, facts skeleton.Facts) *gatePlan {
 		kind = "udp"
 	}
 	p := &gatePlan{gate: &gate{kind: kind, listen: facts.Listen, seen: new(traffic), account: facts.Clients.Account,
-		trusts: trusts(facts.Clients.Proxies), forget: func(*console.Metrics) {}}}
+		trusts: trusts(facts.Clients.Proxies)}}
 	at := slices.IndexFunc(c.removed, func(g *gate) bool { return g.kind == kind && g.listen == p.listen })
 	if at >= 0 {
 		p.old = c.removed[at]

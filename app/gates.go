@@ -46,9 +46,6 @@ type gate struct {
 	// state is what only gates of this kind have, and keep from one generation to the next. If it has a method
 	// retire(), that is called when the gate is gone.
 	state any
-	// forget drops its series. It must not refer to the change that made the gate: that would keep every generation
-	// before.
-	forget func(*console.Metrics)
 }
 
 // address is where the gate listens, or empty before it does.
@@ -146,8 +143,6 @@ func (c *change) planTCP(p *gatePlan, o tcpgate.Options) error {
 		return err
 	}
 	p.status.Upstream = o.Upstream
-	label := p.label
-	p.forget = func(m *console.Metrics) { m.ForgetTCP(label) }
 	wire(p, func() (*tcpgate.Gate, error) {
 		return tcpgate.New(o, p.accept, p.chain, tcpgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: tcpObserver{p.seen, c.app.metrics.TCP(p.label), c.app.metrics}})
@@ -159,7 +154,6 @@ func (c *change) planAuth(p *gatePlan, o authgate.Options) error {
 	if _, err := c.chains(p, o); err != nil {
 		return err
 	}
-	p.forget = func(m *console.Metrics) { m.ForgetAuth(o.Listen) }
 	wire(p, func() (*authgate.Gate, error) {
 		return authgate.New(o, p.chain, authgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: authObserver{p.seen, c.app.metrics, o.Listen}, Offend: c.app.offend})
@@ -176,13 +170,7 @@ func (c *change) planAPI(p *gatePlan, o apigate.Options) error {
 	for name := range o.Policies {
 		chains[name] = all["policies."+name]
 	}
-	names := slices.Sorted(maps.Keys(o.Policies))
-	p.status.Policies = names
-	p.forget = func(m *console.Metrics) {
-		for _, name := range names {
-			m.ForgetPolicy(name)
-		}
-	}
+	p.status.Policies = slices.Sorted(maps.Keys(o.Policies))
 	wire(p, func() (*apigate.Gate, error) {
 		return apigate.New(o, chains, apigate.Env{Env: c.app.envOf(o.Listen),
 			Observer: apiObserver{p.seen, c.app.metrics}})
@@ -192,7 +180,7 @@ func (c *change) planAPI(p *gatePlan, o apigate.Options) error {
 			commit()
 			for _, name := range p.old.status.Policies {
 				if _, kept := o.Policies[name]; !kept {
-					c.app.metrics.ForgetPolicy(name)
+					c.app.metrics.Forget("api", "policy", name)
 				}
 			}
 		}, abort, err

@@ -98,11 +98,11 @@ func TestEveryGate(t *testing.T) {
 		b.wants(fmt.Sprint("connection ", i), b.echoes(), want)
 	}
 
-	why, err := b.client.Why(t.Context(), console.Question{Gate: b.Addr("tcp", 0).String(), Source: "127.0.0.1"})
+	why, err := console.WhyAskCall.Ask(t.Context(), b.client, console.Question{Gate: b.Addr("tcp", 0).String(), Source: "127.0.0.1"})
 	if err != nil || why.Verdict != weir.Refuse || why.By != "edge" || len(why.Steps) != 2 {
 		t.Errorf("%+v, %v", why, err)
 	}
-	why, err = b.client.Why(t.Context(), console.Question{Gate: b.Addr("tcp", 0).String(), Source: "192.0.2.1"})
+	why, err = console.WhyAskCall.Ask(t.Context(), b.client, console.Question{Gate: b.Addr("tcp", 0).String(), Source: "192.0.2.1"})
 	// The key is drawn by chance: the two may share one of their limiters.
 	if err != nil || why.Verdict != weir.Admit || why.Steps[0].Throttle != "edge" ||
 		why.Steps[0].Rules[0].Remaining < 1 {

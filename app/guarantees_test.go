@@ -219,7 +219,7 @@ func TestWhyKnowsThePool(t *testing.T) {
 	release := s.holding()
 	busy := s.asking(1)
 	why := func() string {
-		e, err := s.control.Why(context.Background(), console.Question{Source: "192.0.2.1", Method: "GET", Path: "/"})
+		e, err := console.WhyAskCall.Ask(context.Background(), s.control, console.Question{Source: "192.0.2.1", Method: "GET", Path: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,8 +56,8 @@ func TestAccountsThatAreNeverAsked(t *testing.T) {
 		account, plan string
 		want          weir.Verdict
 	}{{"acme", "", weir.Admit}, {"", "gold", weir.Admit}, {"other", "free", weir.Challenge}} {
-		e, err := s.control.Why(t.Context(),
-			console.Question{Source: "192.0.2.1", Account: c.account, Plan: c.plan, Method: "GET", Path: "/v1"})
+		e, err := console.WhyAskCall.Ask(t.Context(), s.control, console.Question{Source: "192.0.2.1",
+			Account: c.account, Plan: c.plan, Method: "GET", Path: "/v1"})
 		if err != nil || e.Verdict != c.want {
 			t.Errorf("weir why --account %q --plan %q: %v, %v", c.account, c.plan, e.Verdict, err)
 		}

@@ -22,12 +22,10 @@ type history struct {
 	now   func() *generation
 	app   *App
 
-	mu        sync.Mutex
-	timer     clock.Timer
-	over      bool
-	gates     map[*traffic]*record
-	rooms     map[*lanes]*record // of routes with a capacity of their own
-	throttles map[*policy.Counts]*record
+	mu      sync.Mutex
+	timer   clock.Timer
+	over    bool
+	records map[any]*record // by what stays over reloads: traffic of gates, lanes of routes, counts of throttles
 }
 
 // watch begins to sample, and goes on if it does already. It is called when a generation has taken effect.
@@ -62,35 +60,37 @@ func (h *history) tick() {
 // look samples every gate and throttle, forgets the others, and sets the timer for the next time.
 func (h *history) look() {
 	g, now := h.now(), h.clock.Now()
-	gates, throttles := map[*traffic]*record{}, map[*policy.Counts]*record{}
-	rooms := map[*lanes]*record{}
-	for _, gt := range g.gates {
-		r := h.gates[gt.seen]
+	records := map[any]*record{}
+	sample := func(of any, c *columns, read reading) {
+		r := h.records[of]
 		if r == nil {
-			r = newRecord(&gateColumns)
+			r = newRecord(c)
 		}
-		r.sample(readGate(g, gt, now), now)
-		gates[gt.seen] = r
+		r.sample(read, now)
+		records[of] = r
+	}
+	for _, gt := range g.gates {
+		sample(gt.seen, &gateColumns, readGate(g, gt, now))
 		for _, at := range gt.ownRooms() {
-			r := h.rooms[at.lanes]
-			if r == nil {
-				r = newRecord(&roomColumns)
-			}
-			r.sample(readRoom(g, at, now), now)
-			rooms[at.lanes] = r
+			sample(at.lanes, &roomColumns, readRoom(g, at, now))
 		}
 	}
 	for _, w := range h.app.watched(g) {
-		r := h.throttles[w.link.Counts]
-		if r == nil {
-			r = newRecord(&throttleColumns)
-		}
-		r.sample(w.read(), now)
-		throttles[w.link.Counts] = r
+		sample(w.link.Counts, &throttleColumns, w.read())
 		w.link.Watch.Age(h.app.clock.Now())
 	}
-	h.gates, h.rooms, h.throttles = gates, rooms, throttles
+	h.records = records
 	h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
+}
+
+// of is the record of something. If it is newer than the last sample, that is what was read just now.
+func (h *history) of(what any, c *columns, read reading, now time.Time) *record {
+	r := h.records[what]
+	if r == nil {
+		r = newRecord(c)
+		r.sample(read, now)
+	}
+	return r
 }
 
 // columns say what a record has: first what is counted, then levels, and then what is read from a spread.
@@ -401,10 +401,10 @@ func (b backend) History() (all []console.GateHistory) {
 	}
 	for _, gt := range g.gates {
 		if gt.lanes != nil {
-			add(gt.listen, gt.address(), gt.chain, h.gates[gt.seen])
+			add(gt.listen, gt.address(), gt.chain, h.records[gt.seen])
 		}
 		for _, at := range gt.ownRooms() {
-			add(at.of, httpgate.RouteLoad(gt.address(), at.route), at.chain, h.rooms[at.lanes])
+			add(at.of, httpgate.RouteLoad(gt.address(), at.route), at.chain, h.records[at.lanes])
 		}
 	}
 	return all

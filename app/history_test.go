@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/policy"
 )
 
 // limited is a gate whose upstream does four things at once, and that asks for stamps except for what tests usually
@@ -24,6 +25,16 @@ console: {listen: "127.0.0.1:0", without_login: view}
 
 // unlimited is the same gate without a capacity.
 var unlimited = strings.Replace(limited, "capacity: {concurrent: 4}, ", "", 1)
+
+// recordsOf are the records of one kind of things.
+func recordsOf[K any](b *bench) (all []*record) {
+	for of, r := range b.history.records {
+		if _, ok := of.(K); ok {
+			all = append(all, r)
+		}
+	}
+	return all
+}
 
 func (b *bench) past(i int) console.GateHistory {
 	b.t.Helper()
@@ -148,14 +159,14 @@ func TestHistoryFollowsTheConfiguration(t *testing.T) {
 	reload(strings.Replace(unlimited, "throttles:\n", second+"\n", 1))
 	b.wants("the only past", b.past(0).Gate, "127.0.0.2:0")
 	b.clock.Advance(console.HistoryEvery)
-	b.wants("records of gates", len(b.history.gates), 2)
-	b.wants("records of throttles", len(b.history.throttles), 3) // stamps, bans, one capacity
+	b.wants("records of gates", len(recordsOf[*traffic](b)), 2)
+	b.wants("records of throttles", len(recordsOf[*policy.Counts](b)), 3) // stamps, bans, one capacity
 
 	reload(unlimited)
 	b.wants("pasts of gates that have none any more", len(backend{b.App}.History()), 0)
 	b.clock.Advance(console.HistoryEvery)
-	b.wants("records of gates that are left", len(b.history.gates), 1)
-	b.wants("records of throttles that are left", len(b.history.throttles), 2)
+	b.wants("records of gates that are left", len(recordsOf[*traffic](b)), 1)
+	b.wants("records of throttles that are left", len(recordsOf[*policy.Counts](b)), 2)
 
 	b.Stop(t.Context())
 	b.wants("timers of a weir that has stopped", b.clock.Pending(), 0)
@@ -171,7 +182,7 @@ func TestAClockSetBack(t *testing.T) {
 	b.clock.Advance(console.HistoryEvery)
 	g := b.current.Load()
 	for _, now := range []time.Time{b.clock.Now(), b.clock.Now().Add(-time.Minute), b.clock.Now().Add(-time.Minute)} {
-		b.history.gates[g.gates[0].seen].sample(readGate(g, g.gates[0], now), now)
+		b.history.records[g.gates[0].seen].sample(readGate(g, g.gates[0], now), now)
 	}
 	b.wants("samples", len(b.past(0).Samples), 1)
 	b.clock.Advance(console.HistoryEvery)

@@ -82,7 +82,7 @@ func openShop(t *testing.T, gates []string, more string) *shop {
 // left is how much an account has left, or few where nobody knows it.
 func (s *shop) left(t *testing.T, account string) int64 {
 	t.Helper()
-	a, err := s.control.Account(context.Background(), account)
+	a, err := console.AccountGetCall.Ask(context.Background(), s.control, console.Name{Name: account})
 	if known, ok := errors.AsType[*console.Error](err); ok && known.Code == http.StatusNotFound {
 		return few
 	}

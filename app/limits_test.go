@@ -40,7 +40,7 @@ func (b *bench) served(account string) (n int) {
 
 func (b *bench) limit(o console.LimitOrder) console.LimitResult {
 	b.t.Helper()
-	r, err := b.client.SetLimit(b.t.Context(), o)
+	r, err := console.LimitSetCall.Ask(b.t.Context(), b.client, o)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestALimitIsEditedLive(t *testing.T) {
 	b.wants("a throttle that came back", b.served("acme"), 7)
 
 	// Everybody who looks sees it.
-	why, err := b.client.Why(t.Context(), console.Question{Method: "GET", Path: "/", Account: "acme"})
+	why, err := console.WhyAskCall.Ask(t.Context(), b.client, console.Question{Method: "GET", Path: "/", Account: "acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,16 +97,17 @@ func TestALimitIsEditedLive(t *testing.T) {
 	if len(own) != 1 || own[0].Limit != "7" || !own[0].Live || own[0].Note != "they paid" {
 		t.Errorf("weir why shows %+v", own)
 	}
-	if a, err := b.client.Account(t.Context(), "named"); err != nil || len(a.Limits) != 2 || !a.Limits[0].Live ||
+	if a, err := console.AccountGetCall.Ask(t.Context(), b.client,
+		console.Name{Name: "named"}); err != nil || len(a.Limits) != 2 || !a.Limits[0].Live ||
 		a.Limits[1].Live || a.Limits[1].Limit != "4" {
 		t.Errorf("weir account get shows %+v, %v", a.Limits, err)
 	}
-	page, err := b.client.Limits(t.Context(), console.LimitQuery{Limit: 2})
+	page, err := console.LimitListCall.Ask(t.Context(), b.client, console.LimitQuery{Limit: 2})
 	if err != nil || page.Total != 3 || len(page.Limits) != 2 || page.Next != 2 {
 		t.Errorf("%+v, %v", page, err)
 	}
 
-	before, err := b.client.RemoveLimit(t.Context(), console.LimitOf{Account: "acme", Policy: "hourly"})
+	before, err := console.LimitRemoveCall.Ask(t.Context(), b.client, console.LimitOf{Account: "acme", Policy: "hourly"})
 	if err != nil || before.Before.Limit != "7" || before.Limit.Limit != "3" || !before.Kept {
 		t.Errorf("%+v, %v", before, err)
 	}
@@ -147,7 +148,8 @@ func TestALimitEnds(t *testing.T) {
 	b.limit(o)
 	b.again(func() { b.clock.Advance(2 * time.Hour) })
 	b.wants("it ended while weir was down", b.served("acme"), 3)
-	if page, err := b.client.Limits(t.Context(), console.LimitQuery{Account: "acme"}); err != nil || page.Total != 0 {
+	if page, err := console.LimitListCall.Ask(t.Context(), b.client,
+		console.LimitQuery{Account: "acme"}); err != nil || page.Total != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
@@ -174,11 +176,11 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 		{console.LimitOrder{Account: "a", Policy: "hourly", Limit: "5",
 			For: weir.Duration(maxLimitFor + 1)}, "for: up to 3650d; leave it out for a limit without an end"},
 	} {
-		if _, err := b.client.SetLimit(t.Context(), c.order); err == nil || err.Error() != c.want {
+		if _, err := console.LimitSetCall.Ask(t.Context(), b.client, c.order); err == nil || err.Error() != c.want {
 			t.Errorf("%+v: %v, want %s", c.order, err, c.want)
 		}
 	}
-	if _, err := b.client.RemoveLimit(t.Context(), console.LimitOf{Account: "named", Policy: "hourly"}); err == nil ||
+	if _, err := console.LimitRemoveCall.Ask(t.Context(), b.client, console.LimitOf{Account: "named", Policy: "hourly"}); err == nil ||
 		!strings.Contains(err.Error(), "the configuration has the others") {
 		t.Errorf("one of the file was removed: %v", err)
 	}
@@ -199,7 +201,7 @@ func TestLimitsThatMakeNoSense(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := b.client.SetLimit(t.Context(), hourly("one more", "5")); err == nil ||
+	if _, err := console.LimitSetCall.Ask(t.Context(), b.client, hourly("one more", "5")); err == nil ||
 		!strings.Contains(err.Error(), "10000 settings") {
 		t.Errorf("one more than the bound: %v", err)
 	}

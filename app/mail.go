@@ -185,7 +185,8 @@ func (c *change) keepPost(name string, throttles []string, hop nexthop.Options, 
 	g.Name, g.Carrier, g.Connections = name, carrier, hop.Connections
 	if t := c.mailThrottle(throttles); t != nil {
 		g.Throttle, g.Mail, g.Shadow = t.name, mailRules(*t.config.Mail), t.link.Shadow.Load
-		c.app.metrics.DeclareStops(t.name)
+		c.app.metrics.Count("weir_mail_stops_total", 0, t.name)
+		c.app.metrics.Count("weir_mail_untold_total", 0, t.name)
 	}
 	if g.Reach, err = c.reachThrottle(throttles); err != nil {
 		return nil, err

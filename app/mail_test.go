@@ -110,7 +110,7 @@ func TestOneMailToForty(t *testing.T) {
 	if err := m.Reset(); err != nil {
 		t.Error(err)
 	}
-	if _, err := p.control.ResumeUser(context.Background(), "ann", false); err != nil {
+	if _, err := console.UserResumeCall.Ask(context.Background(), p.control, console.UserResume{Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.send("more", "somebody@elsewhere.example"); err != nil {
@@ -309,14 +309,16 @@ func TestStopByNetwork(t *testing.T) {
 	p := newPost(t, "rate: 1/m", "", "")
 	ctx := context.Background()
 	for _, name := range []string{"2001:db8::/64", "2001:db8::17", "2001:DB8::18"} {
-		if u, err := p.control.StopUser(ctx, name, "a virus"); err != nil || u.Name != "2001:db8::/64" || !u.Stopped() {
+		if u, err := console.UserStopCall.Ask(ctx, p.control, console.UserStop{Name: name,
+			Why: "a virus"}); err != nil || u.Name != "2001:db8::/64" || !u.Stopped() {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
-		if u, err := p.control.ResumeUser(ctx, name, false); err != nil || u.Name != "2001:db8::/64" || u.Stopped() {
+		if u, err := console.UserResumeCall.Ask(ctx, p.control,
+			console.UserResume{Name: name}); err != nil || u.Name != "2001:db8::/64" || u.Stopped() {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
 	}
-	if _, err := p.control.StopUser(ctx, "2001:db8::/32", "a virus"); err == nil {
+	if _, err := console.UserStopCall.Ask(ctx, p.control, console.UserStop{Name: "2001:db8::/32", Why: "a virus"}); err == nil {
 		t.Error("somebody who is nobody was stopped")
 	}
 }

@@ -167,11 +167,13 @@ func TestAUserReadsGerman(t *testing.T) {
 		t.Errorf("%+v %v", u, err)
 	}
 	german, unknown := "de", "xx"
-	if _, err := p.control.SetUser(context.Background(), console.UserChange{Name: "ann", Language: &unknown}); err == nil ||
+	if _, err := console.UserSetCall.Ask(context.Background(), p.control, console.UserChange{Name: "ann",
+		Language: &unknown}); err == nil ||
 		!strings.Contains(err.Error(), `language: weir does not speak "xx"`) {
 		t.Error(err)
 	}
-	if u, err := p.control.SetUser(context.Background(), console.UserChange{Name: "ann", Language: &german}); err != nil ||
+	if u, err := console.UserSetCall.Ask(context.Background(), p.control, console.UserChange{Name: "ann",
+		Language: &german}); err != nil ||
 		u.Language != "de" {
 		t.Errorf("%+v %v", u, err)
 	}

@@ -17,13 +17,15 @@ func TestMailInBulk(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "", "", "")
 	p.stopped()
-	page, err := p.control.Find(t.Context(), console.MailQuery{Subject: "CHEAP", State: store.Held, Limit: 1000})
+	page, err := console.QueueListCall.Ask(t.Context(), p.control, console.MailQuery{
+		MailFilter: console.MailFilter{Subject: "CHEAP", State: store.Held}, Limit: 1000})
 	if err != nil || len(page.Mails) < 10 {
 		t.Fatalf("%d held, %v", len(page.Mails), err)
 	}
 	spam := len(page.Mails)
 	first := page.Mails[0]
-	o := console.BulkOrder{Act: "delete", Subject: "cheap watches", Sender: "ann@", State: store.Held, Dry: true}
+	o := console.BulkOrder{Act: "delete", Dry: true,
+		MailFilter: console.MailFilter{Subject: "cheap watches", Sender: "ann@", State: store.Held}}
 	if r, err := p.control.Bulk(t.Context(), o, nil); err != nil || r.Mails != spam {
 		t.Errorf("a rehearsal finds %+v, %v", r, err)
 	}
@@ -33,7 +35,8 @@ func TestMailInBulk(t *testing.T) {
 	}
 	// One of them was no spam.
 	keep := first.To[0].Address
-	r, err := p.control.Bulk(t.Context(), console.BulkOrder{Act: "release", Recipient: keep}, nil)
+	r, err := p.control.Bulk(t.Context(), console.BulkOrder{Act: "release",
+		MailFilter: console.MailFilter{Recipient: keep}}, nil)
 	if err != nil || r.Mails != 1 {
 		t.Errorf("released %+v, %v", r, err)
 	}
@@ -56,17 +59,17 @@ func TestMailInBulk(t *testing.T) {
 		}
 		return all
 	}
-	way, err := p.control.Track(t.Context(), console.TrackQuery{ID: first.ID})
+	way, err := console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{ID: first.ID})
 	if err != nil || len(way.Mails) != 0 ||
 		!slices.Equal(steps(way), []string{"delivered", "released", "held", "accepted"}) || len(way.Acts) == 0 || way.Acts[0].What != "released" {
 		t.Errorf("the way of what was released: %+v, %v", way, err)
 	}
-	way, err = p.control.Track(t.Context(), console.TrackQuery{ID: page.Mails[1].ID})
+	way, err = console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{ID: page.Mails[1].ID})
 	if err != nil || !slices.Equal(steps(way), []string{"deleted", "held", "accepted"}) || len(way.Acts) == 0 ||
 		way.Acts[0].What != "deleted" {
 		t.Errorf("the way of what was deleted: %+v, %v", way, err)
 	}
-	if _, err := p.control.Track(t.Context(), console.TrackQuery{Recipient: "nobody@elsewhere.example"}); err == nil ||
+	if _, err := console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{Recipient: "nobody@elsewhere.example"}); err == nil ||
 		!strings.Contains(err.Error(), "nothing is known of it") {
 		t.Errorf("the way of nothing: %v", err)
 	}

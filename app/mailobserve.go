@@ -22,21 +22,42 @@ type mailObserver struct {
 
 var _ spool.Observer = (*mailObserver)(nil)
 
-// of returns the metrics of a gate, or nil for gates that are gone.
-func (o *mailObserver) of(name string) *console.SMTPMetrics {
+// logIns are the results of logins, in the words of the gate.
+var logIns = [...]string{"ok", "wrong", "busy", "guessing", "stopped", "disabled", "failed"}
+
+// declareMail makes the series of a new gate for mail.
+func (a *App) declareMail(gate string) {
+	a.metrics.Move("weir_smtp_sessions", 0, gate)
+	for _, result := range []string{"passed", "delayed", "held", "withheld", "pooled"} {
+		a.metrics.Count("weir_mail_accepted_total", 0, gate, result)
+	}
+	for _, became := range []string{"delivered", "deferred", "bounced", "ambiguous", "expired", "reminders"} {
+		a.metrics.Count("weir_mail_"+became+"_total", 0, gate)
+	}
+	for _, result := range logIns {
+		a.metrics.Count("weir_smtp_logins_total", 0, gate, result)
+	}
+	for _, bound := range smtpgate.BoundNames {
+		a.metrics.Count("weir_smtp_bound_reached_total", 0, gate, bound)
+	}
+}
+
+// count counts what became of mail of a gate, by the gate's name. Gates that are gone have no series.
+func (o *mailObserver) count(became, name string, n int, labels ...string) {
 	for _, gt := range o.app.current.Load().gates {
-		if s, ok := gt.state.(*smtpState); ok && gt.post.Name == name {
-			return s.metrics
+		if _, ok := gt.state.(*smtpState); ok && gt.post.Name == name {
+			o.app.metrics.Count("weir_mail_"+became+"_total", n, append([]string{gt.listen}, labels...)...)
 		}
 	}
-	return nil
 }
 
 func (o *mailObserver) Accepted(gate, user string, r spool.Receipt) {
 	o.accepted.Add(uint64(r.Passed + r.Delayed + r.Held + r.Withheld + r.Pooled))
-	if seen := o.of(gate); seen != nil {
-		seen.Accepted(r.Passed, r.Delayed, r.Held, r.Withheld, r.Pooled)
-	}
+	o.count("accepted", gate, r.Passed, "passed")
+	o.count("accepted", gate, r.Delayed, "delayed")
+	o.count("accepted", gate, r.Held, "held")
+	o.count("accepted", gate, r.Withheld, "withheld")
+	o.count("accepted", gate, r.Pooled, "pooled")
 	if seen := o.app.current.Load().traffic(gate); seen != nil {
 		seen.judged[weir.Admit].Add(uint64(r.Passed))
 		seen.delayed.Add(uint64(r.Delayed + r.Held + r.Withheld + r.Pooled))
@@ -104,36 +125,34 @@ func (o *mailObserver) Decided(gate, user string, v spool.Verdict, n int) {
 
 func (o *mailObserver) Delivered(gate string, n int, _ time.Duration) {
 	o.delivered.Add(uint64(n))
-	if seen := o.of(gate); seen != nil {
-		seen.Delivered(n)
-	}
+	o.count("delivered", gate, n)
 }
 
 func (o *mailObserver) Deferred(gate string, n int) {
 	o.deferred.Add(uint64(n))
-	if seen := o.of(gate); seen != nil {
-		seen.Deferred(n)
-	}
+	o.count("deferred", gate, n)
 }
 
 func (o *mailObserver) Failed(gate string, n int) {
 	o.bounced.Add(uint64(n))
-	if seen := o.of(gate); seen != nil {
-		seen.Bounced(n)
-	}
+	o.count("bounced", gate, n)
 }
 
 func (o *mailObserver) Ambiguous(gate string, n int) {
-	if seen := o.of(gate); seen != nil {
-		seen.Ambiguous(n)
-	}
+	o.count("ambiguous", gate, n)
 }
 
-func (o *mailObserver) Stopped(throttle string) { o.app.metrics.UserStopped(throttle) }
+func (o *mailObserver) Stopped(throttle string) {
+	o.app.metrics.Count("weir_mail_stops_total", 1, throttle)
+}
 
-func (o *mailObserver) Untold(throttle string) { o.app.metrics.UserUntold(throttle) }
+func (o *mailObserver) Untold(throttle string) {
+	o.app.metrics.Count("weir_mail_untold_total", 1, throttle)
+}
 
-func (o *mailObserver) Flagged(throttle string) { o.app.metrics.UserFlagged(throttle) }
+func (o *mailObserver) Flagged(throttle string) {
+	o.app.metrics.Count("weir_reach_flags_total", 1, throttle)
+}
 
 func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bool) {
 	t := o.app.current.Load().throttle(throttle)
@@ -157,15 +176,11 @@ func (o *mailObserver) Reached(throttle, user string, v reach.Verdict, shadow bo
 }
 
 func (o *mailObserver) Expired(gate string, n int) {
-	if seen := o.of(gate); seen != nil {
-		seen.Expired(n)
-	}
+	o.count("expired", gate, n)
 }
 
 func (o *mailObserver) Reminded(gate string) {
-	if seen := o.of(gate); seen != nil {
-		seen.Reminded()
-	}
+	o.count("reminders", gate, 1)
 }
 
 func (o *mailObserver) Released(int) {}
@@ -176,19 +191,20 @@ func (o *mailObserver) Bounded(bound string) { o.app.metrics.BoundReached("spool
 // A smtpObserver writes what happens at a gate for mail into the metrics.
 type smtpObserver struct {
 	*traffic
-	smtp *console.SMTPMetrics
-	app  *App
-	name string
+	app        *App
+	gate, name string // in the metrics, and for the spool
 }
 
 var _ smtpgate.Observer = smtpObserver{}
 
 func (o smtpObserver) Sessions(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.smtp.Sessions(delta)
+	o.app.metrics.Move("weir_smtp_sessions", delta, o.gate)
 }
 
-func (o smtpObserver) LogIn(how string) { o.smtp.LogIn(how) }
+func (o smtpObserver) LogIn(how string) {
+	o.app.metrics.Count("weir_smtp_logins_total", 1, o.gate, how)
+}
 
 // Mail counts what was not taken over; what was is counted by the spool.
 func (o smtpObserver) Mail(how, user string, _ int64, recipients int) {
@@ -201,7 +217,7 @@ func (o smtpObserver) Mail(how, user string, _ int64, recipients int) {
 func (o smtpObserver) Refused(how, user string) { o.refuse(how, user, 1) }
 
 func (o smtpObserver) refuse(how, user string, recipients int) {
-	o.smtp.Refused(how, recipients)
+	o.app.metrics.Count("weir_mail_refused_total", recipients, o.gate, how)
 	o.judged[weir.Refuse].Add(uint64(recipients))
 	if how != smtpgate.MailStopped {
 		return
@@ -212,25 +228,27 @@ func (o smtpObserver) refuse(how, user string, recipients int) {
 	}
 }
 
-func (o smtpObserver) Bounded(bound string) { o.smtp.Bounded(bound) }
+func (o smtpObserver) Bounded(bound string) {
+	o.app.metrics.Count("weir_smtp_bound_reached_total", 1, o.gate, bound)
+}
 
 // A postfixObserver writes what happens at a policy service into the metrics.
 type postfixObserver struct {
 	*traffic
-	policy *console.PolicyMetrics
-	all    *console.Metrics
+	all  *console.Metrics
+	gate string
 }
 
 var _ postfixgate.Observer = postfixObserver{}
 
 func (o postfixObserver) Connections(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.policy.Connections(delta)
+	o.all.Move("weir_postfix_connections", delta, o.gate)
 }
 
 func (o postfixObserver) Answered(action postfixgate.Action) {
 	o.judged[postfixVerdict(action)].Add(1)
-	o.policy.Answered(string(action))
+	o.answered(string(action))
 }
 
 // postfixVerdict is what an action means for the message.
@@ -244,6 +262,10 @@ func postfixVerdict(a postfixgate.Action) weir.Verdict {
 	return weir.Admit
 }
 
-func (o postfixObserver) Failed() { o.policy.Answered("failed") }
+func (o postfixObserver) Failed() { o.answered("failed") }
+
+func (o postfixObserver) answered(action string) {
+	o.all.Count("weir_postfix_requests_total", 1, o.gate, action)
+}
 
 func (o postfixObserver) Bounded(bound string) { o.all.BoundReached("postfix_" + bound) }

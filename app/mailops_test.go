@@ -35,8 +35,10 @@ func TestUsersAreChecked(t *testing.T) {
 			senders = append(senders, "bob@example.org", c.sender)
 		}
 		_, added := p.control.AddUser(ctx, console.NewUser{Name: "bob", Contact: contact, Senders: senders})
-		_, set := p.control.SetUser(ctx, console.UserChange{Name: "ann", Contact: &contact, Senders: &senders})
-		_, more := p.control.SetUser(ctx, console.UserChange{Name: "ann", Contact: &contact, AddSenders: senders})
+		_, set := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", Contact: &contact,
+			Senders: &senders})
+		_, more := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", Contact: &contact,
+			AddSenders: senders})
 		for _, err := range []error{added, set, more} {
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%+v: %v", c, err)
@@ -46,7 +48,7 @@ func TestUsersAreChecked(t *testing.T) {
 	if u, err := p.control.User(ctx, "ann"); err != nil || u.Contact != "ann@private.example" || len(u.Senders) != 2 {
 		t.Errorf("ann is %+v, %v", u, err)
 	}
-	if _, err := p.control.SetUser(ctx, console.UserChange{Name: "ann", RemoveSenders: []string{"ann@example.org"},
+	if _, err := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", RemoveSenders: []string{"ann@example.org"},
 		AddSenders: []string{"ann@example.com"}}); err != nil {
 		t.Error(err)
 	}
@@ -67,13 +69,13 @@ func TestDisabledAndRemoved(t *testing.T) {
 	p.runs(0)
 	disable := func(on bool) {
 		t.Helper()
-		if _, err := p.control.SetUser(ctx, console.UserChange{Name: "ann", Disabled: &on}); err != nil {
+		if _, err := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", Disabled: &on}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	disable(true)
 	p.sleeps(time.Hour)
-	if _, err := p.control.ResumeUser(ctx, "ann", false); err == nil ||
+	if _, err := console.UserResumeCall.Ask(ctx, p.control, console.UserResume{Name: "ann"}); err == nil ||
 		!strings.Contains(err.Error(), "weir user set ann disabled=false") {
 		t.Errorf("resumed: %v", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 func (p *post) overview() console.Overview {
 	p.t.Helper()
-	o, err := p.control.Overview(context.Background(), console.OverviewQuery{})
+	o, err := console.OverviewGetCall.Ask(context.Background(), p.control, console.OverviewQuery{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

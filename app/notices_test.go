@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/console"
 	"weir/notify"
 )
 
@@ -97,7 +98,7 @@ func TestNotices(t *testing.T) {
 	p.user("ann")
 	look()
 	l.hears(t, notify.Certificate, cert, false)
-	if _, err := p.control.StopUser(t.Context(), "ann", "test"); err != nil {
+	if _, err := console.UserStopCall.Ask(t.Context(), p.control, console.UserStop{Name: "ann", Why: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -107,7 +108,7 @@ func TestNotices(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	if _, err := p.control.ResumeUser(t.Context(), "ann", false); err != nil {
+	if _, err := console.UserResumeCall.Ask(t.Context(), p.control, console.UserResume{Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	look()
@@ -116,7 +117,7 @@ func TestNotices(t *testing.T) {
 	if err := p.app.Reload(p.config("rate: 2/m", gate)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.control.StopUser(t.Context(), "ann", "test"); err != nil {
+	if _, err := console.UserStopCall.Ask(t.Context(), p.control, console.UserStop{Name: "ann", Why: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	look()

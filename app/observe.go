@@ -105,15 +105,15 @@ var _ apigate.Observer = apiObserver{}
 
 func (o apiObserver) Decided(policy string, v weir.Verdict) {
 	o.judged[v].Add(1)
-	o.Metrics.Decided(policy, v)
+	o.Count("weir_api_decisions_total", 1, policy, v.String())
 }
 
 func (o apiObserver) Holds(delta int) {
 	o.inFlight.Add(int64(delta))
-	o.Metrics.Holds(delta)
+	o.Move("weir_api_holds", delta)
 }
 
-func (o apiObserver) Expired() { o.HoldExpired() }
+func (o apiObserver) Expired() { o.Count("weir_api_expired_holds_total", 1) }
 
 func (o apiObserver) Bounded(bound string) { o.BoundReached("api_" + bound) }
 
@@ -128,7 +128,7 @@ var _ authgate.Observer = authObserver{}
 
 func (o authObserver) Decided(v weir.Verdict, _ time.Duration) {
 	o.judged[v].Add(1)
-	o.all.Answered(o.gate, v)
+	o.all.Count("weir_auth_decisions_total", 1, o.gate, v.String())
 }
 
 func (o authObserver) Bounded(bound string) { o.all.BoundReached("auth_" + bound) }
@@ -143,10 +143,12 @@ type serversObserver struct {
 var _ upstream.Observer = serversObserver{}
 
 func (o serversObserver) Failed(server, why string) {
-	o.app.metrics.UpstreamFailed(o.gate, server, why)
+	o.app.metrics.Count("weir_http_upstream_failures_total", 1, o.gate, server, why)
 }
 
-func (o serversObserver) Retried(server string) { o.app.metrics.UpstreamRetried(o.gate, server) }
+func (o serversObserver) Retried(server string) {
+	o.app.metrics.Count("weir_http_upstream_retries_total", 1, o.gate, server)
+}
 
 func (o serversObserver) Turned(server string, well bool) {
 	log := o.app.opts.Log.With("gate", o.gate, "server", server)
@@ -158,11 +160,11 @@ func (o serversObserver) Turned(server string, well bool) {
 }
 
 func (o serversObserver) Resolved(server string, addresses int, err error) {
-	o.app.metrics.UpstreamAddresses(o.gate, server, addresses)
+	o.app.metrics.Set("weir_http_upstream_addresses", addresses, o.gate, server)
 	if err == nil {
 		return
 	}
-	o.app.metrics.UpstreamFailed(o.gate, server, upstream.FailResolve)
+	o.Failed(server, upstream.FailResolve)
 	if _, ok := o.unresolved.Now(o.app.clock.Now().Sub(o.app.started)); ok {
 		o.app.opts.Log.Warn("the name of a server cannot be looked up; the addresses that are known stay", "gate", o.gate,
 			"server", server, "addresses", addresses, "error", err)

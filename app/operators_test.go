@@ -178,7 +178,7 @@ func TestAuditLogIsShortened(t *testing.T) {
 	client := console.NewClient(a.ControlPath())
 	acts := func() (all []store.Entry) {
 		t.Helper()
-		if _, err := client.Ban(t.Context(), console.BanOrder{Who: "192.0.2.1"}); err != nil {
+		if _, err := console.BanAddCall.Ask(t.Context(), client, console.BanOrder{Who: "192.0.2.1"}); err != nil {
 			t.Fatal(err)
 		}
 		page, err := client.Audit(t.Context(), console.AuditQuery{})

@@ -55,26 +55,20 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		if t := g.stamps(gt.chain); t != nil {
 			w.Stamps = t.name
 		}
-		r := h.gates[gt.seen]
-		if r == nil { // it is newer than the last sample
-			r = newRecord(&gateColumns)
-			r.sample(readGate(g, gt, now), now)
-		}
+		read := readGate(g, gt, now)
+		r := h.of(gt.seen, &gateColumns, read, now)
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, gt.lanes != nil)
-		w.Hour = r.totals(readGate(g, gt, now))
+		w.Hour = r.totals(read)
 		o.Gates = append(o.Gates, w)
 		o.Routes = append(o.Routes, h.roomsOf(g, gt, q, now)...)
 	}
 	for _, t := range throttles {
 		w := console.ThrottleWatch{Shadow: t.link.Shadow.Load(),
 			Series: console.Series{Name: t.name, Kind: t.kind, Unit: t.unit}}
-		r := h.throttles[t.link.Counts]
-		if r == nil {
-			r = newRecord(&throttleColumns)
-			r.sample(t.read(), now)
-		}
+		read := t.read()
+		r := h.of(t.link.Counts, &throttleColumns, read, now)
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, true)
-		w.Hour = r.totals(t.read())
+		w.Hour = r.totals(read)
 		o.Throttles = append(o.Throttles, w)
 	}
 }

@@ -32,7 +32,7 @@ console: {listen: "127.0.0.1:0"}
 
 func (b *bench) overview(q console.OverviewQuery) console.Overview {
 	b.t.Helper()
-	o, err := b.client.Overview(b.t.Context(), q)
+	o, err := console.OverviewGetCall.Ask(b.t.Context(), b.client, q)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -105,17 +105,17 @@ func TestOverviewWithoutCapacity(t *testing.T) {
 	}
 
 	// A request id leads to its refusal, and nothing else does.
-	page, err := b.client.Refusals(t.Context(), console.RefusalQuery{ID: r.ID})
+	page, err := console.RefusalsListCall.Ask(t.Context(), b.client, console.RefusalQuery{ID: r.ID})
 	if err != nil || len(page.Refusals) != 1 || page.Refusals[0].ID != r.ID || page.Left != 0 {
 		t.Errorf("%+v %v", page, err)
 	}
 	for _, q := range []console.RefusalQuery{{ID: "unknown"}, {Throttle: "edge"}, {Who: "secret-key"}} {
-		if page, err := b.client.Refusals(t.Context(), q); err != nil || len(page.Refusals) != 0 {
+		if page, err := console.RefusalsListCall.Ask(t.Context(), b.client, q); err != nil || len(page.Refusals) != 0 {
 			t.Errorf("%+v: %+v %v", q, page, err)
 		}
 	}
 	for _, who := range []string{r.Name, "127.0.0.1"} {
-		page, err := b.client.Refusals(t.Context(), console.RefusalQuery{Who: who, Limit: 2})
+		page, err := console.RefusalsListCall.Ask(t.Context(), b.client, console.RefusalQuery{Who: who, Limit: 2})
 		if err != nil || len(page.Refusals) != 2 {
 			t.Errorf("%s: %+v %v", who, page, err)
 		}
@@ -263,11 +263,11 @@ func TestChanges(t *testing.T) {
 	b.clock.Advance(time.Second)
 	_, err := b.client.SetShadow(ctx, console.Shadow{All: true, On: true})
 	step(err)
-	_, err = b.client.Ban(ctx, console.BanOrder{Who: "192.0.2.0/24", Reason: "scraping"})
+	_, err = console.BanAddCall.Ask(ctx, b.client, console.BanOrder{Who: "192.0.2.0/24", Reason: "scraping"})
 	step(err)
-	_, err = b.client.Unban(ctx, "192.0.2.0/24")
+	_, err = console.BanRemoveCall.Ask(ctx, b.client, console.BanWho{Who: "192.0.2.0/24"})
 	step(err)
-	_, err = b.client.ResetAccount(ctx, "secret-key")
+	_, err = console.AccountResetCall.Ask(ctx, b.client, console.Name{Name: "secret-key"})
 	step(err)
 	step(b.Reload(b.config(strings.Replace(everything, "limit: 2", "limit: 3", 1))))
 	broken := b.config(everything)
@@ -301,10 +301,10 @@ func TestHistoryBytes(t *testing.T) {
 	b.history.mu.Lock()
 	defer b.history.mu.Unlock()
 	var took int64
-	for _, r := range b.history.gates {
+	for _, r := range recordsOf[*traffic](b) {
 		took += r.bytes()
 	}
-	for _, r := range b.history.throttles {
+	for _, r := range recordsOf[*policy.Counts](b) {
 		took += r.bytes()
 	}
 	if most := HistoryBytes(2, 0, 3) - 3*policy.WatchBytes; took != most {

@@ -288,7 +288,7 @@ func TestNoSpellingDodgesALimit(t *testing.T) {
 			if got := ask(account, "GET", "/login"); got != http.StatusTooManyRequests {
 				t.Errorf("%s: %.60s has a limit of its own: %d", gate, path, got)
 			}
-			why, err := control.Why(t.Context(), console.Question{
+			why, err := console.WhyAskCall.Ask(t.Context(), control, console.Question{
 				Gate: c.app.Addr("http", 0).String(), Method: "GET", Path: path, Account: account})
 			if err != nil || why.Verdict != weir.Refuse {
 				t.Errorf("why %.60s: %+v, %v", path, why, err)

@@ -1,7 +1,6 @@
 package app
 
 import (
-	"weir/console"
 	"weir/gate/postfixgate"
 	"weir/mail/notice"
 	"weir/mail/spool"
@@ -21,11 +20,11 @@ func (c *change) planPostfix(p *gatePlan, o postfixgate.Options) error {
 	if err != nil {
 		return err
 	}
-	p.forget = func(m *console.Metrics) { m.ForgetPolicyService(o.Listen) }
 	parts := postfixgate.Parts{Throttles: p.chain, PerRecipient: p.each}
 	wire(p, func() (*postfixgate.Gate, error) {
+		c.app.metrics.Move("weir_postfix_connections", 0, o.Listen)
 		return postfixgate.New(o, parts, postfixgate.Env{Env: c.app.envOf(o.Listen), Name: name,
-			Observer: postfixObserver{p.seen, c.app.metrics.Policy(o.Listen), c.app.metrics},
+			Observer: postfixObserver{p.seen, c.app.metrics, o.Listen},
 			Spool:    c.app.post, Secret: func() []byte { return c.app.markSecrets()[0] }})
 	}, func(g *postfixgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
 	return nil

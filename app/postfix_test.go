@@ -141,7 +141,7 @@ func TestStoppedBesidePostfix(t *testing.T) {
 		r.Recipients != sent-1 {
 		t.Errorf("%+v %v", r, err)
 	}
-	if _, err := p.control.ResumeUser(t.Context(), "ann", false); err != nil {
+	if _, err := console.UserResumeCall.Ask(t.Context(), p.control, console.UserResume{Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	p.sleeps(24 * time.Hour)

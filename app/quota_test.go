@@ -236,7 +236,7 @@ func TestVolumeOverHTTP(t *testing.T) {
 	s.does(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, strings.Repeat("x", 25_000)) })
 	s.get("acme", "/").want(http.StatusOK)
 	s.until("the bytes to be charged", func() bool {
-		a, err := s.control.Account(context.Background(), "acme")
+		a, err := console.AccountGetCall.Ask(context.Background(), s.control, console.Name{Name: "acme"})
 		return err == nil && a.Throttles[0].Rules[0].Remaining == 0
 	})
 	c := s.get("acme", "/").want(http.StatusTooManyRequests)
@@ -389,7 +389,7 @@ func TestFailingUpstreamGivesBack(t *testing.T) {
 	for range 3 {
 		s.get("other", "/").want(http.StatusBadGateway) // it never did: given back
 	}
-	a, err := s.control.Account(context.Background(), "other")
+	a, err := console.AccountGetCall.Ask(context.Background(), s.control, console.Name{Name: "other"})
 	if err != nil || a.Throttles[0].Rules[0].Remaining != 2 {
 		t.Errorf("%+v, %v", a, err)
 	}
@@ -426,7 +426,8 @@ func TestWhyFindsTheSourceAccount(t *testing.T) {
 	}
 	s.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n").want(http.StatusOK)
 	for source, want := range map[string]weir.Verdict{"127.0.0.1": weir.Refuse, "192.0.2.1": weir.Admit} {
-		e, err := s.control.Why(context.Background(), console.Question{Source: source, Method: "GET", Path: "/"})
+		e, err := console.WhyAskCall.Ask(context.Background(), s.control, console.Question{Source: source,
+			Method: "GET", Path: "/"})
 		if err != nil || e.Verdict != want {
 			t.Errorf("%s: %s, %v, want %s", source, e.Text, err, want)
 		}

@@ -46,7 +46,7 @@ type junction struct {
 // left is how much an account has left of its first rule.
 func (c *junction) left(t *testing.T, account string) int64 {
 	t.Helper()
-	a, err := c.control.Account(context.Background(), account)
+	a, err := console.AccountGetCall.Ask(context.Background(), c.control, console.Name{Name: account})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,26 +386,26 @@ func TestKeysAreOperated(t *testing.T) {
 	for _, path := range []string{"/orders", "/orders", "/bills"} {
 		c.byHTTP("GET", path, "X-Api-Key: acme", "X-Tenant: t1")
 	}
-	a, err := c.control.Account(ctx, "acme")
+	a, err := console.AccountGetCall.Ask(ctx, c.control, console.Name{Name: "acme"})
 	if err != nil || len(a.Throttles) != 2 || a.Throttles[1].Key != "acme,GET,orders,DE,t1" ||
 		a.Throttles[1].Rules[0].Remaining != 0 || a.Throttles[0].Key != "acme,GET,bills,DE,t1" {
 		t.Fatalf("%+v, %v", a, err)
 	}
-	key, err := c.control.Account(ctx, "acme,GET,orders,DE,t1")
+	key, err := console.AccountGetCall.Ask(ctx, c.control, console.Name{Name: "acme,GET,orders,DE,t1"})
 	if err != nil || len(key.Throttles) != 1 || key.Logged != a.Logged || key.Throttles[0].Rules[0].Remaining != 0 {
 		t.Fatalf("%+v, %v", key, err)
 	}
 	question := console.Question{Gate: c.app.Addr("http", 0).String(), Method: "GET", Path: "/orders/7", Account: "acme",
 		Source: "127.0.0.1", Parts: map[string]string{"header:X-Tenant": "t1"}}
-	why, err := c.control.Why(ctx, question)
+	why, err := console.WhyAskCall.Ask(ctx, c.control, question)
 	if err != nil || why.Verdict != weir.Refuse || why.Steps[len(why.Steps)-1].Key != "acme,GET,orders,DE,t1" {
 		t.Errorf("%+v, %v", why, err)
 	}
 	question.Parts = map[string]string{"header:X-Tenent": "t1"}
-	if _, err := c.control.Why(ctx, question); err == nil || !strings.Contains(err.Error(), "header:X-Tenant") {
+	if _, err := console.WhyAskCall.Ask(ctx, c.control, question); err == nil || !strings.Contains(err.Error(), "header:X-Tenant") {
 		t.Errorf("a part that nobody counts by: %v", err)
 	}
-	if _, err := c.control.SetLimit(ctx, console.LimitOrder{Account: "acme,GET,orders,DE,t1", Limit: "3"}); err != nil {
+	if _, err := console.LimitSetCall.Ask(ctx, c.control, console.LimitOrder{Account: "acme,GET,orders,DE,t1", Limit: "3"}); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []bool{true, false} {
@@ -413,14 +413,15 @@ func TestKeysAreOperated(t *testing.T) {
 			t.Errorf("request %d after its limit was raised: %v", i+1, got)
 		}
 	}
-	if _, err := c.control.ResetAccount(ctx, "acme,GET,bills,DE,t1"); err != nil {
+	if _, err := console.AccountResetCall.Ask(ctx, c.control, console.Name{Name: "acme,GET,bills,DE,t1"}); err != nil {
 		t.Fatal(err)
 	}
-	if a, err = c.control.Account(ctx, "acme"); err != nil || a.Throttles[0].Rules[0].Remaining != 2 ||
+	if a, err = console.AccountGetCall.Ask(ctx, c.control,
+		console.Name{Name: "acme"}); err != nil || a.Throttles[0].Rules[0].Remaining != 2 ||
 		a.Throttles[1].Rules[0].Remaining != 0 {
 		t.Errorf("one key was reset: %+v, %v", a, err)
 	}
-	if _, err := c.control.ResetAccount(ctx, "acme"); err != nil {
+	if _, err := console.AccountResetCall.Ask(ctx, c.control, console.Name{Name: "acme"}); err != nil {
 		t.Fatal(err)
 	}
 	if !c.byHTTP("GET", "/orders", "X-Api-Key: acme", "X-Tenant: t1") {
@@ -434,7 +435,8 @@ func TestCountriesAreReloaded(t *testing.T) {
 	c := newJunction(t, keyedThrottles)
 	key := func() string {
 		t.Helper()
-		why, err := c.control.Why(context.Background(), console.Question{Gate: c.app.Addr("http", 0).String(), Method: "GET",
+		why, err := console.WhyAskCall.Ask(context.Background(), c.control, console.Question{Gate: c.app.Addr("http",
+			0).String(), Method: "GET",
 			Path: "/", Account: "acme", Source: "127.0.0.1"})
 		if err != nil {
 			t.Fatal(err)

@@ -40,7 +40,7 @@ func (d *reachJudge) enter(a *App, name string, shadow *policy.Switch) {
 	of := *d.of.Load()
 	of.Name, of.Shadow = name, shadow.Load
 	d.of.Store(&of)
-	a.metrics.DeclareFlags(name)
+	a.metrics.Count("weir_reach_flags_total", 0, name)
 }
 
 // configure gives the judge new rules. What was learnt stays.

@@ -405,7 +405,8 @@ func TestReachForOtherChannels(t *testing.T) {
 			t.Errorf("%q: %s", nobody, got)
 		}
 	}
-	if u, err := p.control.ReachUser(t.Context(), "ann", ""); err != nil || u.Throttles[0].Flagged ||
+	if u, err := console.ReachShowCall.Ask(t.Context(), p.control,
+		console.ReachName{Name: "ann"}); err != nil || u.Throttles[0].Flagged ||
 		u.Throttles[0].Recipients != 5 {
 		t.Errorf("%+v, %v", u, err)
 	}

@@ -20,10 +20,11 @@ func TestOperatorsAndFlags(t *testing.T) {
 	ctx := context.Background()
 	p.user("ann")
 	p.user("bob")
-	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 0 {
+	if list, err := console.ReachListCall.Ask(ctx, p.control,
+		console.ReachList{Limit: 0}); err != nil || len(list.Users) != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	_, err := p.control.ReachUser(ctx, "ann", "")
+	_, err := console.ReachShowCall.Ask(ctx, p.control, console.ReachName{Name: "ann"})
 	says(t, err, `nothing is known of "ann": they have written to nobody`)
 
 	ann := p.mailer("ann")
@@ -31,7 +32,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 	if err := ann.send("one too many", "new@elsewhere.example"); code(err) != 550 {
 		t.Fatal(err)
 	}
-	list, err := p.control.FlaggedUsers(ctx, 0)
+	list, err := console.ReachListCall.Ask(ctx, p.control, console.ReachList{Limit: 0})
 	if err != nil || len(list.Users) != 1 || list.More {
 		t.Fatalf("%+v, %v", list, err)
 	}
@@ -41,7 +42,7 @@ func TestOperatorsAndFlags(t *testing.T) {
 		v.Holds != "recipients who are new to the user are refused" {
 		t.Errorf("%+v", v)
 	}
-	u, err := p.control.ReachUser(ctx, "Ann", "") // as she may log in
+	u, err := console.ReachShowCall.Ask(ctx, p.control, console.ReachName{Name: "Ann"}) // as she may log in
 	if err != nil || len(u.Throttles) != 1 {
 		t.Fatalf("%+v, %v", u, err)
 	}
@@ -56,29 +57,30 @@ func TestOperatorsAndFlags(t *testing.T) {
 
 	// What cannot be is said.
 	for _, c := range []struct {
-		do             func(context.Context, string, string) (console.ReachView, error)
+		do             *console.CallOf[console.ReachOrder, console.ReachView]
 		user, throttle string
 		want           string
 	}{
-		{p.control.ClearUser, "ann", "", "which throttle? One of contacts, texts"},
-		{p.control.ClearUser, "ann", "outgoing", `there is no reach throttle "outgoing"; one of contacts, texts`},
-		{p.control.ClearUser, "ann", "texts", `nothing is known of "ann"`},
-		{p.control.ClearUser, "nobody", "contacts", `nothing is known of "nobody"`},
-		{p.control.FlagUser, "nobody", "contacts", `nothing is known of "nobody": there is no such user`},
-		{p.control.FlagUser, "bob", "", "which throttle?"},
+		{console.ReachClearCall, "ann", "", "which throttle? One of contacts, texts"},
+		{console.ReachClearCall, "ann", "outgoing", `there is no reach throttle "outgoing"; one of contacts, texts`},
+		{console.ReachClearCall, "ann", "texts", `nothing is known of "ann"`},
+		{console.ReachClearCall, "nobody", "contacts", `nothing is known of "nobody"`},
+		{console.ReachFlagCall, "nobody", "contacts", `nothing is known of "nobody": there is no such user`},
+		{console.ReachFlagCall, "bob", "", "which throttle?"},
 	} {
-		_, err := c.do(ctx, c.user, c.throttle)
+		_, err := c.do.Ask(ctx, p.control, console.ReachOrder{User: c.user, Throttle: c.throttle})
 		says(t, err, c.want)
 	}
-	_, err = p.control.ReachUser(ctx, "ann", "contact")
+	_, err = console.ReachShowCall.Ask(ctx, p.control, console.ReachName{Name: "ann", Throttle: "contact"})
 	says(t, err, `there is no reach throttle "contact"`)
 
 	// Cleared, the user begins anew; known recipients stay known.
-	if v, err := p.control.ClearUser(ctx, "ann", "contacts"); err != nil || v.Flagged || v.Recipients != 5 ||
+	if v, err := console.ReachClearCall.Ask(ctx, p.control, console.ReachOrder{User: "ann",
+		Throttle: "contacts"}); err != nil || v.Flagged || v.Recipients != 5 ||
 		v.Windows[0].New != 0 {
 		t.Errorf("%+v, %v", v, err)
 	}
-	_, err = p.control.ClearUser(ctx, "ann", "contacts")
+	_, err = console.ReachClearCall.Ask(ctx, p.control, console.ReachOrder{User: "ann", Throttle: "contacts"})
 	says(t, err, "ann is not flagged by contacts")
 	if n := p.status().Flagged; n != 0 {
 		t.Errorf("%d are flagged", n)
@@ -91,7 +93,8 @@ func TestOperatorsAndFlags(t *testing.T) {
 	}
 
 	// Flagged by hand, bob stays so until cleared, and is refused at once.
-	if v, err := p.control.FlagUser(ctx, "BOB", "contacts"); err != nil || v.User != "bob" || !v.Flagged ||
+	if v, err := console.ReachFlagCall.Ask(ctx, p.control, console.ReachOrder{User: "BOB",
+		Throttle: "contacts"}); err != nil || v.User != "bob" || !v.Flagged ||
 		v.Why != "an operator flagged the user" || v.Holds == "" {
 		t.Errorf("%+v, %v", v, err)
 	}
@@ -107,10 +110,11 @@ func TestOperatorsAndFlags(t *testing.T) {
 	if err := bob.Rcpt("new@elsewhere.example", nil); code(err) != 550 {
 		t.Errorf("flagged by hand, after two days: %v", err)
 	}
-	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 1 || list.Users[0].User != "bob" {
+	if list, err := console.ReachListCall.Ask(ctx, p.control,
+		console.ReachList{Limit: 0}); err != nil || len(list.Users) != 1 || list.Users[0].User != "bob" {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if _, err := p.control.ClearUser(ctx, "bob", "contacts"); err != nil {
+	if _, err := console.ReachClearCall.Ask(ctx, p.control, console.ReachOrder{User: "bob", Throttle: "contacts"}); err != nil {
 		t.Error(err)
 	}
 	if err := bob.Rcpt("new@elsewhere.example", nil); err != nil {
@@ -136,31 +140,32 @@ func TestFlagsThatCannotBe(t *testing.T) {
 	ctx := context.Background()
 	p.user("ann")
 	p.user("news")
-	_, err := p.control.FlagUser(ctx, "ann", "")
+	_, err := console.ReachFlagCall.Ask(ctx, p.control, console.ReachOrder{User: "ann"})
 	says(t, err, "contacts is in shadow: nobody is flagged (weir shadow off contacts ends that)")
-	_, err = p.control.FlagUser(ctx, "news", "")
+	_, err = console.ReachFlagCall.Ask(ctx, p.control, console.ReachOrder{User: "news"})
 	says(t, err, "news is exempt from contacts")
 	if err := p.mailer("ann").send("many", many(20)...); err != nil {
 		t.Fatal(err)
 	}
-	u, err := p.control.ReachUser(ctx, "ann", "")
+	u, err := console.ReachShowCall.Ask(ctx, p.control, console.ReachName{Name: "ann"})
 	if err != nil || len(u.Throttles) != 1 || !u.Throttles[0].Flagged || !u.Throttles[0].Shadow ||
 		u.Throttles[0].Recipients != 20 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	p.arrived(20, many(20))
-	if list, err := p.control.FlaggedUsers(ctx, 0); err != nil || len(list.Users) != 1 || !list.Users[0].Shadow ||
+	if list, err := console.ReachListCall.Ask(ctx, p.control,
+		console.ReachList{Limit: 0}); err != nil || len(list.Users) != 1 || !list.Users[0].Shadow ||
 		p.status().Flagged != 0 {
 		t.Errorf("%+v, %v", list, err)
 	}
-	if v, err := p.control.ClearUser(ctx, "ann", ""); err != nil || v.Flagged {
+	if v, err := console.ReachClearCall.Ask(ctx, p.control, console.ReachOrder{User: "ann"}); err != nil || v.Flagged {
 		t.Errorf("%+v, %v", v, err)
 	}
 	p.extra = ""
 	if err := p.app.Reload(p.config(lenient, "")); err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.control.FlaggedUsers(ctx, 0)
+	_, err = console.ReachListCall.Ask(ctx, p.control, console.ReachList{Limit: 0})
 	says(t, err, "there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)")
 }
 
@@ -169,7 +174,7 @@ func TestUsualReach(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, lenient, reachGate, "  contacts: {reach: {}}")
 	ctx := context.Background()
-	u, err := p.control.ReachUsual(ctx, "")
+	u, err := console.ReachUsualCall.Ask(ctx, p.control, console.ReachThrottle{Throttle: ""})
 	if err != nil || u.Throttle != "contacts" || u.Threshold != "dynamic" || len(u.Cohorts) != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
@@ -181,7 +186,7 @@ func TestUsualReach(t *testing.T) {
 		}
 		p.sleeps(time.Hour)
 	}
-	u, err = p.control.ReachUsual(ctx, "contacts")
+	u, err = console.ReachUsualCall.Ask(ctx, p.control, console.ReachThrottle{Throttle: "contacts"})
 	if err != nil || len(u.Cohorts) == 0 || u.Cohorts[0].Window != "hour" || u.Cohorts[0].Samples != 2 ||
 		u.Cohorts[0].Limit != 0 {
 		t.Errorf("%+v, %v", u, err)

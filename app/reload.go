@@ -74,7 +74,7 @@ func (a *App) Reload(cfg *config.Config) error {
 }
 
 func (a *App) reloadFailed(err error) {
-	a.metrics.Reloaded(false)
+	a.metrics.Count("weir_reloads_total", 1, "failed")
 	a.reloads.failed(err)
 	a.changed("reload-failed", err.Error())
 	a.opts.Log.Error("reload failed, nothing was changed", "err", err)
@@ -116,7 +116,7 @@ func (a *App) reload(cfg *config.Config) error {
 		a.opts.Logging(c.next.cfg.Log)
 	}
 	a.leaveBehind(c)
-	a.metrics.Reloaded(true)
+	a.metrics.Count("weir_reloads_total", 1, "ok")
 	a.reloads.took(now)
 	a.changed("reloaded", c.summary())
 	a.opts.Log.Info("reloaded", "gates", len(c.next.gates), "throttles", len(c.next.throttles), "changed",
@@ -205,6 +205,10 @@ func (a *App) retire(all []*throttle) {
 	}
 }
 
+// seriesOf says which kinds of metrics have series of a kind of gates.
+var seriesOf = map[string][]string{"http": {"http"}, "tcp": {"tcp"}, "udp": {"tcp"}, "smtp": {"smtp", "mail"},
+	"postfix": {"postfix"}, "auth": {"auth"}, "rls": {"rls"}}
+
 // forget drops the series of a gate, unless there is a new one of the same name.
 func (a *App) forget(gone *gate) {
 	for _, gt := range a.current.Load().gates {
@@ -212,5 +216,10 @@ func (a *App) forget(gone *gate) {
 			return
 		}
 	}
-	gone.forget(a.metrics)
+	for _, kind := range seriesOf[gone.kind] {
+		a.metrics.Forget(kind, "gate", gone.label)
+	}
+	for _, name := range gone.status.Policies {
+		a.metrics.Forget("api", "policy", name)
+	}
 }

@@ -34,7 +34,6 @@ func (c *change) planRLS(p *gatePlan, o rlsgate.Options) error {
 	if p.chain = parts.Authz; o.Authz != nil {
 		p.status.Throttles = o.Authz.Throttles
 	}
-	p.forget = func(m *console.Metrics) { m.ForgetRLS(o.Listen) }
 	wire(p, func() (*rlsgate.Gate, error) {
 		return rlsgate.New(o, parts, rlsgate.Env{Env: c.app.envOf(o.Listen),
 			Observer: rlsObserver{p.seen, c.app.metrics, o.Listen}, Offend: c.app.offend})
@@ -163,7 +162,7 @@ func (o rlsObserver) Answered(service, code string) {
 	case rlsgate.CodeOverLimit, rlsgate.CodeDenied:
 		o.judged[weir.Refuse].Add(1)
 	}
-	o.all.EnvoyAnswered(o.gate, service, code)
+	o.all.Count("weir_rls_answers_total", 1, o.gate, service, code)
 }
 
 func (o rlsObserver) Bounded(bound string) { o.all.BoundReached("rls_" + bound) }

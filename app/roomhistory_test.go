@@ -75,10 +75,10 @@ func TestHistoryOfRoutes(t *testing.T) {
 	reload(strings.Replace(roomy, "concurrent: 4", "concurrent: 5", 1))
 	b.clock.Advance(console.HistoryEvery)
 	b.wants("samples after a reload", len(b.past(0).Samples), 23)
-	b.wants("records of routes", len(b.history.rooms), 2)
+	b.wants("records of routes", len(recordsOf[*lanes](b)), 2)
 	b.clock.Advance(2 * time.Hour)
 	var took int64
-	for _, r := range b.history.rooms {
+	for _, r := range recordsOf[*lanes](b) {
 		took += r.bytes()
 	}
 	b.wants("bytes that they take", took, HistoryBytes(0, 2, 0))
@@ -88,6 +88,6 @@ func TestHistoryOfRoutes(t *testing.T) {
 	b.wants("the second past", b.past(1).Gate, "127.0.0.1:0 paid")
 	reload(strings.Replace(roomy, "capacity: {concurrent: 2}", "throttles: []", 1))
 	b.clock.Advance(console.HistoryEvery)
-	b.wants("records of routes that are left", len(b.history.rooms), 1)
+	b.wants("records of routes that are left", len(recordsOf[*lanes](b)), 1)
 	b.wants("pasts that are left", len(backend{b.App}.History()), 1)
 }

@@ -85,8 +85,6 @@ func (c *change) planHTTP(p *gatePlan, o httpgate.Options) (err error) {
 		return err
 	}
 	p.status.Upstream = o.Upstream.String()
-	label := p.label
-	p.forget = func(m *console.Metrics) { m.Forget(label) }
 	wire(p, func() (*httpgate.Gate, error) {
 		return httpgate.New(o, p.accept, p.chain, c.app.httpEnv(o, c.next, p.gate), chains...)
 	}, func(g *httpgate.Gate) (func(), func(), error) { return g.Prepare(o, p.accept, p.chain, chains...) })

@@ -168,8 +168,8 @@ func TestRoutesOfTheirOwn(t *testing.T) {
 		{"x", "/", "bob", "none", "edge", "no route matches: 404"},
 		{"api.example.org", "/v1/..", "new", "none", "", "servers may read it as a request for several routes: 400"},
 	} {
-		e, err := s.control.Why(context.Background(),
-			console.Question{Method: "GET", Host: c.host, Path: c.path, Account: c.account})
+		e, err := console.WhyAskCall.Ask(context.Background(), s.control, console.Question{Method: "GET", Host: c.host,
+			Path: c.path, Account: c.account})
 		if err != nil || e.Route != c.route || e.By != c.by || e.Ends != c.ends {
 			t.Errorf("%+v: %+v %v", c, e, err)
 		}
@@ -272,7 +272,7 @@ func TestStampsAtARoute(t *testing.T) {
 	q.pays("/two/y")
 	s.arrives("/two/y")
 	s.program("192.0.2.3").get("/free").want(200, "")
-	e, err := s.control.Why(context.Background(), console.Question{Method: "GET", Path: "/app", Source: "192.0.2.9"})
+	e, err := console.WhyAskCall.Ask(context.Background(), s.control, console.Question{Method: "GET", Path: "/app", Source: "192.0.2.9"})
 	if err != nil || e.Route != "app" || e.Verdict != weir.Challenge {
 		t.Errorf("%+v %v", e, err)
 	}

@@ -149,7 +149,8 @@ func TestLogInOnThePage(t *testing.T) {
 		t.Error(text)
 	}
 	disabled := true
-	if _, err := p.control.SetUser(t.Context(), console.UserChange{Name: "ann", Disabled: &disabled}); err != nil {
+	if _, err := console.UserSetCall.Ask(t.Context(), p.control, console.UserChange{Name: "ann",
+		Disabled: &disabled}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _ := v.logIn("ann", "another horse"); code != 403 {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/console"
 	skeleton "weir/gate"
 	"weir/gate/smtpgate"
 	"weir/identify"
@@ -68,7 +67,6 @@ func (d mailOps) named(ctx context.Context, name string) string {
 
 // smtpState is what a gate for mail keeps from one generation to the next.
 type smtpState struct {
-	metrics *console.SMTPMetrics
 	guesses *bloom.Limiter // wrong passwords
 }
 
@@ -79,11 +77,8 @@ func (c *change) newSMTPState(listen string) (*smtpState, error) {
 		return nil, err
 	}
 	c.app.pace.Start(limiter)
-	s := &smtpState{c.app.metrics.SMTP(listen), limiter}
-	for _, bound := range smtpgate.BoundNames {
-		s.metrics.DeclareBound(bound)
-	}
-	return s, nil
+	c.app.declareMail(listen)
+	return &smtpState{limiter}, nil
 }
 
 func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
@@ -119,9 +114,8 @@ func (c *change) planSMTP(p *gatePlan, o smtpgate.Options) error {
 	if o.Auth == smtpgate.AuthNextHop {
 		parts.Relay = nextHopLogins{p.post.Carrier.(*nexthop.Client)}
 	}
-	p.forget = func(m *console.Metrics) { m.ForgetSMTP(o.Listen) }
 	wire(p, func() (*smtpgate.Gate, error) {
-		return smtpgate.New(o, parts, c.app.smtpEnv(name, o, smtpObserver{p.seen, state.metrics, c.app, name}))
+		return smtpgate.New(o, parts, c.app.smtpEnv(name, o, smtpObserver{p.seen, c.app, o.Listen, name}))
 	}, func(g *smtpgate.Gate) (func(), func(), error) { return g.Prepare(o, parts) })
 	return nil
 }

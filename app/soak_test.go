@@ -115,7 +115,7 @@ func leftBehind(t *testing.T, control *console.Client, accounts []string) string
 		return fmt.Sprintf("something is left behind: %+v", status)
 	}
 	for _, name := range accounts {
-		state, err := control.Account(context.Background(), name)
+		state, err := console.AccountGetCall.Ask(context.Background(), control, console.Name{Name: name})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -23,11 +23,13 @@ func (c *change) prepareTraces() error {
 		return nil
 	case o.Enabled():
 		app := c.app
-		next, err := traces.New(o, traces.Env{Log: app.opts.Log, Version: app.opts.Version, Count: app.metrics.Spans})
+		next, err := traces.New(o, traces.Env{Log: app.opts.Log, Version: app.opts.Version, Count: app.countSpans})
 		if err != nil {
 			return weir.Under("traces", err)
 		}
-		app.metrics.DeclareSpans(traces.Results[:]...)
+		for _, result := range traces.Results {
+			app.countSpans(result, 0)
+		}
 		c.next.tracer = next
 		if c.live {
 			next.Start()
@@ -56,4 +58,9 @@ func closeTracer(t *traces.Tracer) {
 	ctx, cancel := context.WithTimeout(context.Background(), tracePatience)
 	defer cancel()
 	t.Close(ctx)
+}
+
+// countSpans counts what became of spans.
+func (a *App) countSpans(result string, n int64) {
+	a.metrics.Count("weir_traces_spans_total", int(n), result)
 }

@@ -49,7 +49,7 @@ throttles:
 	before := handed.FindStringSubmatch(mta.Log())
 	track := func(what string) console.Track {
 		t.Helper()
-		found, err := p.control.Track(t.Context(), console.TrackQuery{Recipient: what})
+		found, err := console.MailTrackCall.Ask(t.Context(), p.control, console.TrackQuery{Recipient: what})
 		if err != nil || len(found.Attempts) != 2 {
 			t.Fatalf("%s: %+v, %v\n%s", what, found, err, mta.Log())
 		}

@@ -24,7 +24,7 @@ func TestUserHistoryOfMail(t *testing.T) {
 	for range 6 * 6 {
 		p.runs(10 * time.Second)
 	}
-	h, err := p.control.UserHistory(context.Background(), "Ann")
+	h, err := console.UserHistoryCall.Ask(context.Background(), p.control, console.Name{Name: "Ann"})
 	if err != nil {
 		t.Fatal(err)
 	}

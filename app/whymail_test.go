@@ -18,8 +18,8 @@ func (p *post) why(gate, user string, to ...string) console.Explanation {
 	p.t.Helper()
 	var e console.Explanation
 	for i := range 3 {
-		again, err := p.control.Why(p.t.Context(),
-			console.Question{Gate: gate, User: user, To: to, Source: "192.0.2.1"})
+		again, err := console.WhyAskCall.Ask(p.t.Context(), p.control, console.Question{Gate: gate, User: user, To: to,
+			Source: "192.0.2.1"})
 		if err != nil {
 			p.t.Fatal(err)
 		}
@@ -99,7 +99,7 @@ func TestWhyKnowsMail(t *testing.T) {
 		"not an IP address": {User: "ann", To: many(1), Source: "nowhere"},
 	} {
 		var told *console.Error
-		if _, err := p.control.Why(t.Context(), q); !errors.As(err, &told) || told.Code != 400 ||
+		if _, err := console.WhyAskCall.Ask(t.Context(), p.control, q); !errors.As(err, &told) || told.Code != 400 ||
 			!strings.Contains(told.Msg, want) {
 			t.Errorf("%+v: %v, want %s", q, err, want)
 		}
@@ -163,7 +163,7 @@ throttles:
 		"5 would be withheld until somebody has looked at them")
 	p.foresees(p.why(listen, "ann", many(31)...), weir.Refuse, "recipients", "recipients/hourly")
 	p.user("ann")
-	if _, err := p.control.StopUser(t.Context(), "ann", "test"); err != nil {
+	if _, err := console.UserStopCall.Ask(t.Context(), p.control, console.UserStop{Name: "ann", Why: "test"}); err != nil {
 		t.Fatal(err)
 	}
 	p.foresees(p.why(listen, "ann", many(1)...), weir.Refuse, "outgoing", "the user is stopped since")

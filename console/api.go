@@ -170,7 +170,7 @@ func (q *Request) streamTo(w http.ResponseWriter, c *Call, in any) {
 	case err == nil:
 		noted := made // which is somebody's context still
 		noted.Context = context.WithoutCancel(ctx)
-		noted.note(c, in, none{})
+		noted.note(c, in, None{})
 	case !begun:
 		writeError(w, understood(err))
 	default: // the last line says so

@@ -57,9 +57,7 @@ var auditList = define(Call{Method: http.MethodGet, Path: "/audit", Role: access
 		return p, err
 	})
 
-func auditCalls() []*Call { return []*Call{&auditList.Call} }
-
 // Audit returns a part of the audit log.
 func (c *Client) Audit(ctx context.Context, q AuditQuery) (AuditPage, error) {
-	return auditList.ask(ctx, c, q)
+	return auditList.Ask(ctx, c, q)
 }

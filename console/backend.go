@@ -30,8 +30,6 @@ type Backend interface {
 	// Throttles returns what judges, under names that differ: the configured throttles, the block list, capacities,
 	// imported rules, and limiters of network interfaces.
 	Throttles() []Throttle
-	// XDP returns the limiters of network interfaces.
-	XDP() []XDPStatus
 	Account(name string) (Account, error)
 	ResetAccount(name string) (Account, error)
 	Why(Question) (Explanation, error)
@@ -58,8 +56,6 @@ type Backend interface {
 	NotifyTargets() []notify.Stats
 	// TryNotify sends a test to all of them, and returns what became of it.
 	TryNotify(ctx context.Context, by string) []notify.Result
-	// StoreStatus says whether the data folder can be written.
-	StoreStatus() StoreStatus
 	// Reload reads the configuration again. It applies completely or not at all.
 	Reload(ctx context.Context) error
 }
@@ -75,22 +71,22 @@ type Throttle struct {
 
 // A Bloom is the state of a Bloom limiter's tables.
 type Bloom struct {
-	Bytes      int64   `json:"bytes"`                 // of the tables
-	Drained    float64 `json:"drained"`               // the share of limiters that have nothing left
-	Collateral float64 `json:"collateral"`            // the share of innocent networks refused, as estimated
-	Attackers  int64   `json:"attackers"`             // networks far over their limit, as estimated
-	Rotations  uint64  `json:"rotations"`             // of the key, since the start
+	Bytes      int64   `json:"bytes" metric:"weir_bloom_bytes" help:"Memory of a Bloom limiter's tables, both of a rotation."`
+	Drained    float64 `json:"drained" metric:"weir_bloom_drained_ratio" help:"Share of a Bloom limiter's counters that have nothing left."`
+	Collateral float64 `json:"collateral" metric:"weir_bloom_collateral_ratio" help:"Estimated share of innocent networks that a Bloom limiter refuses now."`
+	Attackers  int64   `json:"attackers" metric:"weir_bloom_attackers" help:"Estimated number of networks that are far over their limit."`
+	Rotations  uint64  `json:"rotations" metric:"weir_bloom_rotations_total" help:"How often a Bloom limiter has changed its key."`
 	AmpleBurst int64   `json:"ample_burst,omitempty"` // if the configured burst is so small that visitors drain the limiters
 }
 
 // A Table is how full a table of accounts is.
 type Table struct {
-	Accounts  int    `json:"accounts"`
-	Probation int    `json:"probation"` // accounts that no upstream has accepted yet
-	Waiting   int    `json:"waiting"`
-	Strangers uint64 `json:"strangers"`  // events of accounts without a place of their own, since the start
-	PushedOut uint64 `json:"pushed_out"` // accounts on probation that made room for others, since the start
-	Capped    uint64 `json:"capped"`     // answers that said a higher cost than is allowed, since the start
+	Accounts  int    `json:"accounts" metric:"weir_quota_accounts" help:"Accounts in a quota's table."`
+	Probation int    `json:"probation" metric:"weir_quota_probation_accounts" help:"Accounts and sources in a quota's table that no upstream has accepted yet."`
+	Waiting   int    `json:"waiting" metric:"weir_quota_waiting" help:"Events that wait in a quota's lines now."`
+	Strangers uint64 `json:"strangers" metric:"weir_quota_overflow_total" help:"Events of accounts that share limits because a quota's table is full."`
+	PushedOut uint64 `json:"pushed_out" metric:"weir_quota_pushed_out_total" help:"Accounts on probation that were removed from a quota's table to make room."`
+	Capped    uint64 `json:"capped" metric:"weir_quota_capped_costs_total" help:"Answers that said a higher cost than cost.max allows."`
 	// In a farm, what was told to the other nodes and heard of them.
 	Farm *Told `json:"farm,omitempty"`
 	// With farm: exact, how the node deals with the engine.
@@ -99,20 +95,20 @@ type Table struct {
 
 // Told counts what the nodes of a farm tell each other about accounts.
 type Told struct {
-	Told    uint64 `json:"told"`
-	Heard   uint64 `json:"heard"`
-	Ignored uint64 `json:"ignored"` // of those heard: of policies that this node does not have, or without room
+	Told    uint64 `json:"told" metric:"weir_quota_farm_told_total" help:"Counters of accounts sent to the other nodes of the farm."`
+	Heard   uint64 `json:"heard" metric:"weir_quota_farm_heard_total" help:"Counters of accounts received from other nodes of the farm."`
+	Ignored uint64 `json:"ignored" metric:"weir_quota_farm_ignored_total" help:"Of those, counters of policies that this node does not have, and of accounts for which its table has no room."`
 }
 
 // Lent is how a node deals with the engine of exact limits, for one throttle.
 type Lent struct {
-	Calls   uint64 `json:"calls"`   // to the engine
-	Failed  uint64 `json:"failed"`  // of those, without an answer
-	Denied  uint64 `json:"denied"`  // of those, to which the engine had nothing left
-	Waited  uint64 `json:"waited"`  // requests that waited for an answer
-	Held    int    `json:"held"`    // accounts of which this node has something on loan
-	Crowded uint64 `json:"crowded"` // calls that were not made, as too many were under way
-	Kept    uint64 `json:"kept"`    // invented accounts that could not be dropped from the engine
+	Calls   uint64 `json:"calls" metric:"weir_quota_lent_calls_total" help:"Calls to the engine for policies with farm: exact."`
+	Failed  uint64 `json:"failed" metric:"weir_quota_lent_failed_total" help:"Of those, calls that the engine did not answer in time."`
+	Denied  uint64 `json:"denied" metric:"weir_quota_lent_denied_total" help:"Of those, calls for which the engine had nothing left."`
+	Waited  uint64 `json:"waited" metric:"weir_quota_lent_waited_total" help:"Requests that waited for an answer of the engine."`
+	Held    int    `json:"held" metric:"weir_quota_lent_accounts" help:"Accounts of which this node has something on loan from the engine."`
+	Crowded uint64 `json:"crowded" metric:"weir_quota_lent_crowded_total" help:"Calls to the engine that were not made, because too many were under way."`
+	Kept    uint64 `json:"kept" metric:"weir_quota_lent_kept_total" help:"Invented accounts that stay in the engine until their periods end, because too many came at once or the engine was lost."`
 }
 
 // Status sums up a running weir.
@@ -126,14 +122,15 @@ type Status struct {
 	Gates     []GateStatus     `json:"gates"`
 	XDP       []XDPStatus      `json:"xdp,omitempty"`
 	Throttles []ThrottleStatus `json:"throttles"`
-	Mail      *MailStatus      `json:"mail,omitempty"`       // left out where there is no mail gate
-	ShadowAll *ShadowAll       `json:"shadow_all,omitempty"` // the emergency switch is on
-	Bans      BanStatus        `json:"bans"`
-	Store     StoreStatus      `json:"store"`
-	Upgrade   *UpgradeStatus   `json:"upgrade,omitempty"` // the last one that failed
-	Farm      *FarmStatus      `json:"farm,omitempty"`    // left out where weir is alone
-	Console   string           `json:"console,omitempty"` // the address of the console; empty when it is off
-	Control   string           `json:"control"`           // the path of the control socket
+	Mail      *MailStatus      `json:"mail,omitempty"` // left out where there is no mail gate
+	// The emergency switch is on.
+	ShadowAll *ShadowAll     `json:"shadow_all,omitempty" metric:"weir_shadow_all" help:"1 while the emergency switch is on: nothing is refused or delayed."`
+	Bans      BanStatus      `json:"bans"`
+	Store     StoreStatus    `json:"store"`
+	Upgrade   *UpgradeStatus `json:"upgrade,omitempty"` // the last one that failed
+	Farm      *FarmStatus    `json:"farm,omitempty"`    // left out where weir is alone
+	Console   string         `json:"console,omitempty"` // the address of the console; empty when it is off
+	Control   string         `json:"control"`           // the path of the control socket
 }
 
 // ConfigStatus is about the configuration in effect.
@@ -153,19 +150,19 @@ type UpgradeStatus struct {
 
 // GateStatus is one gate.
 type GateStatus struct {
-	Label     string         `json:"-"`       // in metrics: Gate, with a number where several have port 0
-	Gate      string         `json:"gate"`    // as configured
-	Kind      string         `json:"kind"`    // http, tcp, api
-	Address   string         `json:"address"` // as bound
+	Label     string         `json:"-" label:"gate"` // in metrics: Gate, with a number where several have port 0
+	Gate      string         `json:"gate"`           // as configured
+	Kind      string         `json:"kind"`           // http, tcp, api
+	Address   string         `json:"address"`        // as bound
 	Upstream  string         `json:"upstream,omitempty"`
 	Accept    []string       `json:"accept,omitempty"` // the throttles that judge connections
 	Throttles []string       `json:"throttles"`
 	Policies  []string       `json:"policies,omitempty"` // what the decision API may be asked for
 	InFlight  int64          `json:"in_flight"`
 	Waiting   int64          `json:"waiting"`
-	Capacity  *Capacity      `json:"capacity,omitempty"`   // of the upstream, where it is limited
-	Servers   []ServerStatus `json:"servers,omitempty"`    // of the upstream of an HTTP gate
-	KeptBytes int64          `json:"kept_bytes,omitempty"` // of bodies that are kept, so that they can be sent again
+	Capacity  *Capacity      `json:"capacity,omitempty" metric:"-"` // of the upstream, where it is limited
+	Servers   []ServerStatus `json:"servers,omitempty"`             // of the upstream of an HTTP gate
+	KeptBytes int64          `json:"kept_bytes,omitempty"`          // of bodies that are kept, so that they can be sent again
 	// Routes are those of an HTTP gate, and last what no route matches: default or none.
 	Routes []RouteStatus `json:"routes,omitempty"`
 	// Unlisted are addresses that look like proxies which trusted_proxies does not name, the busiest first.
@@ -237,7 +234,7 @@ func (s ServerStatus) For() string {
 
 // RouteStatus is one route of a gate.
 type RouteStatus struct {
-	Route     string            `json:"route"`
+	Route     string            `json:"route" label:"route"`
 	Hosts     []string          `json:"hosts,omitempty"` // left out for every host
 	Path      string            `json:"path,omitempty"`
 	Strips    bool              `json:"strip_prefix,omitempty"` // the upstream gets requests without the path
@@ -245,9 +242,9 @@ type RouteStatus struct {
 	Answer    int               `json:"answer,omitempty"`   // the status that the gate answers with by itself
 	Redirect  string            `json:"redirect,omitempty"` // where clients are sent to
 	Throttles []string          `json:"throttles"`
-	Verdicts  map[string]uint64 `json:"verdicts"`           // by verdict
-	Failed    uint64            `json:"failed"`             // of the admitted requests, those answered with 5xx
-	Capacity  *Capacity         `json:"capacity,omitempty"` // where the route has one of its own
+	Verdicts  map[string]uint64 `json:"verdicts" metric:"weir_http_route_requests_total" label:"verdict" help:"Requests by route of an HTTP gate and by verdict."`
+	Failed    uint64            `json:"failed" metric:"weir_http_route_failed_total" help:"Of the admitted requests of a route, those answered with 5xx."`
+	Capacity  *Capacity         `json:"capacity,omitempty" metric:"-"` // where the route has one of its own
 }
 
 // For says which requests a route is for, in a few words.
@@ -293,27 +290,30 @@ func WithRoutes(gates []GateStatus) (all []GateStatus) {
 
 // XDPStatus is the limiter of one network interface.
 type XDPStatus struct {
-	Interface string            `json:"interface"`
-	Mode      string            `json:"mode"`            // what counts: syn, packets or bytes
-	Attach    string            `json:"attach"`          // where it runs: native or generic; empty when it does not
-	Error     string            `json:"error,omitempty"` // why it does not
-	Shadow    bool              `json:"shadow"`
-	Bans      int               `json:"bans"`
-	LeftOut   int               `json:"bans_left_out"` // networks of the block list that do not fit into the kernel
-	Allows    int               `json:"allows"`
-	Packets   map[string]uint64 `json:"packets"` // by result
+	Interface string `json:"interface" label:"interface"`
+	Mode      string `json:"mode"` // what counts: syn, packets or bytes
+	// Where it runs: native or generic; empty when it does not.
+	Attach string `json:"attach" metric:"weir_xdp_attached" help:"1 while the packets of an interface are limited."`
+	Error  string `json:"error,omitempty"` // why it does not
+	Shadow bool   `json:"shadow"`
+	Bans   int    `json:"bans" metric:"weir_xdp_bans" help:"Networks that an interface bans."`
+	// Networks of the block list that do not fit into the kernel.
+	LeftOut int               `json:"bans_left_out" metric:"weir_xdp_bans_omitted" help:"Networks on the block list that an interface has no space to ban."`
+	Allows  int               `json:"allows"`
+	Packets map[string]uint64 `json:"packets" metric:"weir_xdp_packets_total" label:"result" help:"Packets in the kernel, by result."`
 }
 
 // ThrottleStatus is one throttle.
 type ThrottleStatus struct {
-	Throttle     string            `json:"throttle"`
-	Kind         string            `json:"kind"`
-	Shadow       bool              `json:"shadow"`
+	Throttle string `json:"throttle" label:"throttle"`
+	Kind     string `json:"kind"`
+	// It judges and counts, and admits everything.
+	Shadow       bool              `json:"shadow" metric:"weir_throttle_shadow" help:"1 while the throttle judges and counts, but admits everything."`
 	OnError      policy.OnError    `json:"on_error"`
 	Verdicts     map[string]uint64 `json:"verdicts"` // by verdict, as acted upon
 	Shadowed     map[string]uint64 `json:"shadowed"` // by verdict, in shadow
-	Errors       uint64            `json:"errors"`
-	ExpiredWaits uint64            `json:"expired_waits"`
+	Errors       uint64            `json:"errors" metric:"weir_throttle_errors_total" help:"How often a throttle failed to judge."`
+	ExpiredWaits uint64            `json:"expired_waits" metric:"weir_throttle_expired_waits_total" help:"Waits that ended without a turn."`
 	*Table
 	Bloom *Bloom `json:"bloom,omitempty"`
 	Stamp *Stamp `json:"stamp,omitempty"`

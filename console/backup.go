@@ -30,7 +30,7 @@ type BackupProgress struct {
 const backupLines = 100
 
 // backupMake writes where its caller says, so that only users of this machine may make it.
-var backupMake = &call[BackupOrder, BackupProgress]{Call{Method: http.MethodPost, Path: "/backup", Role: access.Admin,
+var backupMake = &CallOf[BackupOrder, BackupProgress]{Call{Method: http.MethodPost, Path: "/backup", Role: access.Admin,
 	Commands: []string{"backup"}, Local: true, Stream: true,
 	Summary: "Copies the store to a folder of the machine that weir runs on, and reports progress line by line.",
 	In:      reflect.TypeFor[BackupOrder](), Out: reflect.TypeFor[BackupProgress](), stream: backup}}

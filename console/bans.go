@@ -15,7 +15,6 @@ const MaxBanPage = 10_000
 
 // Bans is the block list, for commands. It is safe for concurrent use.
 type Bans interface {
-	BanStatus() BanStatus
 	// Bans returns a part of the list.
 	Bans(BanQuery) (BanPage, error)
 	// Ban adds a ban for an operator. It returns when a restart would keep the ban, or with a warning that it would
@@ -42,20 +41,22 @@ type Ban struct {
 
 // BanStatus sums up the block list.
 type BanStatus struct {
-	Clients   int    `json:"clients"`
-	Networks  int    `json:"networks"`
+	Clients   int    `json:"clients" metric:"weir_bans_listed" label:"kind=client" help:"Entries of the block list now."`
+	Networks  int    `json:"networks" metric:"weir_bans_listed" label:"kind=network"`
 	Operators int    `json:"operators"` // of both, what operators added
-	Max       int    `json:"max"`       // of both together
-	Added     uint64 `json:"added"`     // since the start, as everything below
-	Removed   uint64 `json:"removed"`   // by operators
-	Expired   uint64 `json:"expired"`
-	Evicted   uint64 `json:"evicted"`   // pushed out by others
-	Refused   uint64 `json:"refused"`   // bans for which there was no room
-	Offences  uint64 `json:"offences"`  // told by throttles
-	Addresses uint64 `json:"addresses"` // banned for their clients
+	Max       int    `json:"max" metric:"weir_bans_limit" help:"How many entries the block list can hold."`
+	Added     uint64 `json:"added" metric:"weir_bans_added_total" help:"Bans added to the block list, including those loaded at the start."`
+	// By operators.
+	Removed uint64 `json:"removed" metric:"weir_bans_removed_total" label:"reason=removed" help:"Bans that left the block list, by reason: removed by an operator, expired, or evicted to make room."`
+	Expired uint64 `json:"expired" metric:"weir_bans_removed_total" label:"reason=expired"`
+	// Pushed out by others.
+	Evicted   uint64 `json:"evicted" metric:"weir_bans_removed_total" label:"reason=evicted"`
+	Refused   uint64 `json:"refused" metric:"weir_bans_refused_total" help:"Bans that were not added because the block list is full of operators' bans."`
+	Offences  uint64 `json:"offences" metric:"weir_bans_offences_total" help:"Offences that throttles reported."`
+	Addresses uint64 `json:"addresses" metric:"weir_bans_addresses_total" help:"Addresses banned because many of their clients are."`
 	// Networks that stayed over a limit: banned for it, and in shadow.
-	AutoBanned uint64 `json:"auto_banned"`
-	AutoWould  uint64 `json:"auto_would"`
+	AutoBanned uint64 `json:"auto_banned" metric:"weir_bans_auto_total" label:"mode=enforce" help:"Networks that stayed over a limit: banned for it (enforce), or only counted (shadow)."`
+	AutoWould  uint64 `json:"auto_would" metric:"weir_bans_auto_total" label:"mode=shadow"`
 	Auto       string `json:"auto"` // off, shadow or enforce
 }
 
@@ -74,17 +75,18 @@ func (b BanStatus) Summary() string {
 // StoreStatus says whether the data folder can be written.
 type StoreStatus struct {
 	Path     string      `json:"path,omitempty"`
-	Writes   uint64      `json:"writes"` // that are safe
+	Writes   uint64      `json:"writes" metric:"weir_store_writes_total" help:"Writes to the data folder that are on the disk."`
 	Failures uint64      `json:"failures"`
 	Parts    []StorePart `json:"parts"`
 }
 
 // A StorePart is one kind of data in the folder.
 type StorePart struct {
-	Part     string `json:"part"`            // bans, counters, settings; mail, where there is a gate for it
-	Unsaved  int    `json:"unsaved"`         // changes that are in memory only
-	Failures uint64 `json:"failures"`        // since the start
-	Error    string `json:"error,omitempty"` // why it cannot be written; empty when it can
+	Part     string `json:"part" label:"part"` // bans, counters, settings; mail, where there is a gate for it
+	Unsaved  int    `json:"unsaved" metric:"weir_store_unsaved" help:"Changes that are only in memory so far."`
+	Failures uint64 `json:"failures" metric:"weir_store_failures_total" help:"Writes to the data folder that failed."`
+	// Why it cannot be written; empty when it can.
+	Error string `json:"error,omitempty" metric:"weir_store_failing" help:"1 while writes to the data folder fail; a restart would lose the latest changes."`
 }
 
 // Means is what follows while the part cannot be written.
@@ -140,22 +142,20 @@ var (
 			return q.backend.Bans(*in)
 		})
 
-	banAdd = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
+	BanAddCall = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
 		Summary: "Bans an address, a network or a client."},
 		func(q *Request, in *BanOrder) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Ban(q, *in, q.by())
 		}).saying(func(_ *BanOrder, out BanResult) string { return "Banned: " + out.Ban.Who + "." })
 
-	banRemove = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
+	BanRemoveCall = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
 		Commands: []string{"ban remove"}, Summary: "Removes a ban from the block list."},
 		func(q *Request, in *BanWho) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Unban(q, in.Who, q.by())
 		}).saying(func(_ *BanWho, out BanResult) string { return "No longer banned: " + out.Ban.Who + "." })
 )
-
-func banCalls() []*Call { return []*Call{&banList.Call, &banAdd.Call, &banRemove.Call} }
 
 // banOf is the ban of somebody, for the audit log; nil where there is none.
 func (q *Request) banOf(who string) any {
@@ -173,15 +173,5 @@ func (q *Request) banOf(who string) any {
 
 // Bans returns a part of the block list.
 func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
-	return banList.ask(ctx, c, q)
-}
-
-// Ban adds a ban to the block list.
-func (c *Client) Ban(ctx context.Context, o BanOrder) (BanResult, error) {
-	return banAdd.ask(ctx, c, o)
-}
-
-// Unban removes a ban from the block list and returns it.
-func (c *Client) Unban(ctx context.Context, who string) (BanResult, error) {
-	return banRemove.ask(ctx, c, BanWho{who})
+	return banList.Ask(ctx, c, q)
 }

@@ -59,9 +59,9 @@ type BlockListPage struct {
 }
 
 var (
-	blockLists = define(Call{Method: http.MethodGet, Path: "/bans/lists", Role: access.View,
+	BlockListsCall = define(Call{Method: http.MethodGet, Path: "/bans/lists", Role: access.View,
 		Commands: []string{"ban lists"}, Summary: "Shows the block lists that were imported."},
-		func(q *Request, _ *none) (BlockListPage, error) { return BlockListPage{q.backend.BlockLists()}, nil })
+		func(q *Request, _ *None) (BlockListPage, error) { return BlockListPage{q.backend.BlockLists()}, nil })
 
 	listImport = define(Call{Method: http.MethodPost, Path: "/bans/lists", Role: access.Act,
 		Commands: []string{"ban import"}, most: maxListBody,
@@ -79,13 +79,6 @@ var (
 	})
 )
 
-func listCalls() []*Call { return []*Call{&blockLists.Call, &listImport.Call} }
-
-// BlockLists returns the block lists that were imported.
-func (c *Client) BlockLists(ctx context.Context) (BlockListPage, error) {
-	return blockLists.ask(ctx, c, none{})
-}
-
 // ImportList replaces the networks of a block list as a whole.
 func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error) {
 	// One that is too large is not sent: weir would hang up in the middle of it, and nobody could read why.
@@ -93,5 +86,5 @@ func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error
 		return ListResult{}, &Error{http.StatusRequestEntityTooLarge,
 			fmt.Sprintf("the list is too large: %d bytes as JSON, at most %d", len(text), maxListBody)}
 	}
-	return listImport.ask(ctx, c, o)
+	return listImport.Ask(ctx, c, o)
 }

@@ -32,7 +32,8 @@ func TestBlockListsOverTheSocket(t *testing.T) {
 	control(t, path, b)
 	client := NewClient(path)
 	b.lists.all = []BlockList{{Name: "drop", Entries: 3, Banned: 2, At: time.Unix(1e9, 0).UTC()}}
-	if page, err := client.BlockLists(t.Context()); err != nil || !reflect.DeepEqual(page.Lists, b.lists.all) {
+	if page, err := BlockListsCall.Ask(t.Context(), client, None{}); err != nil || !reflect.DeepEqual(page.Lists,
+		b.lists.all) {
 		t.Errorf("%+v, %v", page, err)
 	}
 	order := ListOrder{Name: "drop", Text: strings.Repeat("192.0.2.1 # a comment\n", 10*maxBody/20), Reason: "feed",

@@ -17,16 +17,16 @@ const MaxTrack = 100
 // A MailFilter says which messages are meant. What is left out matches everything; of what is given, all must match.
 // Texts are compared without regard to upper and lower case.
 type MailFilter struct {
-	User      string
-	Sender    string
-	Recipient string
-	Domain    string
-	Subject   string
-	State     store.State
-	Older     weir.Duration
-	Newer     weir.Duration
-	Larger    weir.Size
-	Smaller   weir.Size
+	User      string        `json:"user,omitempty"`      // exactly
+	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
+	Recipient string        `json:"recipient,omitempty"` // a part of an address; only recipients that match are acted on
+	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
+	Subject   string        `json:"subject,omitempty"`   // a part
+	State     store.State   `json:"state,omitempty"`     // of a recipient
+	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
+	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
+	Larger    weir.Size     `json:"larger,omitzero"`
+	Smaller   weir.Size     `json:"smaller,omitzero"`
 }
 
 // Any reports whether the filter says nothing.
@@ -68,40 +68,25 @@ func (f *MailFilter) Before(now time.Time) (t time.Time) {
 // A BulkOrder asks to act on a part of all messages that match. A part is a bounded amount of work: whoever asks for
 // all of it asks again with the Next and the UpTo of the part before.
 type BulkOrder struct {
-	Act       string        `json:"act"`                 // release, delete or retry
-	User      string        `json:"user,omitempty"`      // exactly
-	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
-	Recipient string        `json:"recipient,omitempty"` // a part of an address; only recipients that match are acted on
-	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
-	Subject   string        `json:"subject,omitempty"`   // a part
-	State     store.State   `json:"state,omitempty"`     // of a recipient
-	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
-	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
-	Larger    weir.Size     `json:"larger,omitzero"`
-	Smaller   weir.Size     `json:"smaller,omitzero"`
-	After     store.MailID  `json:"after,omitempty"` // the Next of the part before
-	UpTo      store.MailID  `json:"up_to,omitempty"` // the UpTo of the part before: what came since is left alone
-	Dry       bool          `json:"dry,omitempty"`   // only count
-}
-
-func (o *BulkOrder) filter() MailFilter {
-	return MailFilter{o.User, o.Sender, o.Recipient, o.Domain, o.Subject, o.State, o.Older, o.Newer,
-		o.Larger, o.Smaller}
+	Act string `json:"act"` // release, delete or retry
+	MailFilter
+	After store.MailID `json:"after,omitempty"` // the Next of the part before
+	UpTo  store.MailID `json:"up_to,omitempty"` // the UpTo of the part before: what came since is left alone
+	Dry   bool         `json:"dry,omitempty"`   // only count
 }
 
 func (o *BulkOrder) check() error {
-	f := o.filter()
 	switch o.Act {
 	case "retry":
 	case "release", "delete":
-		if f.Any() {
+		if o.Any() {
 			return Invalid("which messages? Give a user, a sender, a recipient, a domain, a subject, a state, an age or " +
 				"a size")
 		}
 	default:
 		return Invalid("act: release, delete or retry")
 	}
-	return f.check()
+	return o.MailFilter.check()
 }
 
 // A BulkResult is what one part of a BulkOrder has done.
@@ -150,7 +135,7 @@ var (
 				return BulkResult{}, err
 			}
 			q.subject, q.did, q.looked = in.User, "queue-"+in.Act+"-all", in.Dry
-			return m.Bulk(q, q.by(), in.filter(), *in)
+			return m.Bulk(q, q.by(), in.MailFilter, *in)
 		})).saying(func(in *BulkOrder, out BulkResult) string {
 		text := map[string]string{"release": "Released", "delete": "Deleted", "retry": "Tried again"}[in.Act]
 		if in.Dry {
@@ -162,7 +147,7 @@ var (
 		return text + "."
 	})
 
-	mailTrack = define(Call{Method: http.MethodGet, Path: "/mail/track", Role: access.View,
+	MailTrackCall = define(Call{Method: http.MethodGet, Path: "/mail/track", Role: access.View,
 		Commands: []string{"queue track"},
 		Summary:  "Shows the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts."},
 		withMail(func(q *Request, m Mail, in *TrackQuery) (t Track, err error) {
@@ -197,7 +182,7 @@ var (
 // Bulk acts on all messages that match, part by part. progress, which may be nil, is told what was done so far.
 func (c *Client) Bulk(ctx context.Context, o BulkOrder, progress func(BulkResult)) (all BulkResult, err error) {
 	for {
-		r, err := mailBulk.ask(ctx, c, o)
+		r, err := mailBulk.Ask(ctx, c, o)
 		if err != nil {
 			if all.Mails > 0 {
 				err = fmt.Errorf("after %s: %w", several(all.Mails, "message"), err)
@@ -213,14 +198,4 @@ func (c *Client) Bulk(ctx context.Context, o BulkOrder, progress func(BulkResult
 		}
 		o.After, o.UpTo = r.Next, r.UpTo
 	}
-}
-
-// Find returns a part of the messages that match.
-func (c *Client) Find(ctx context.Context, q MailQuery) (MailPage, error) {
-	return queueList.ask(ctx, c, q)
-}
-
-// Track returns the way of a message, or of mail to an address.
-func (c *Client) Track(ctx context.Context, q TrackQuery) (Track, error) {
-	return mailTrack.ask(ctx, c, q)
 }

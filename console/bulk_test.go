@@ -44,20 +44,22 @@ func TestBulkOverTheSocket(t *testing.T) {
 	path := socketPath(t)
 	control(t, path, m)
 	client := NewClient(path)
-	o := BulkOrder{Act: "delete", Sender: "<>", Domain: ".example.com", Subject: "a b&c=d", State: store.Held,
-		Older: weir.Duration(time.Hour), Larger: 1000}
+	o := BulkOrder{Act: "delete", MailFilter: MailFilter{Sender: "<>", Domain: ".example.com", Subject: "a b&c=d",
+		State: store.Held, Older: weir.Duration(time.Hour), Larger: 1000}}
 	told := 0
 	r, err := client.Bulk(t.Context(), o, func(so BulkResult) { told += so.Mails })
-	if err != nil || r.Mails != 6 || r.Recipients != 9 || told != 2+4 || m.by == "" || m.filter != o.filter() {
+	if err != nil || r.Mails != 6 || r.Recipients != 9 || told != 2+4 || m.by == "" || m.filter != o.MailFilter {
 		t.Errorf("%+v, told %d, %v", r, told, err)
 	}
 	if got := fmt.Sprint(m.bulk[0].After, m.bulk[1].After, m.bulk[1].UpTo, m.bulk[2].After, m.bulk[2].UpTo); got !=
 		fmt.Sprint(store.MailID(0), store.MailID(10), store.MailID(99), store.MailID(20), store.MailID(99)) {
 		t.Errorf("the parts: %s", got)
 	}
-	for _, bad := range []BulkOrder{{Act: "delete"}, {Act: "release"}, {Act: "eat", User: "ann"}, {User: "ann"},
-		{Act: "delete", User: "a\nb"}, {Act: "delete", Older: 2, Newer: 1}, {Act: "delete", Larger: 2, Smaller: 2},
-		{Act: "delete", Older: -1}} {
+	for _, bad := range []BulkOrder{{Act: "delete"}, {Act: "release"}, {Act: "eat", MailFilter: MailFilter{User: "ann"}},
+		{MailFilter: MailFilter{User: "ann"}}, {Act: "delete", MailFilter: MailFilter{User: "a\nb"}},
+		{Act: "delete", MailFilter: MailFilter{Older: 2, Newer: 1}},
+		{Act: "delete", MailFilter: MailFilter{Larger: 2, Smaller: 2}},
+		{Act: "delete", MailFilter: MailFilter{Older: -1}}} {
 		if _, err := client.Bulk(t.Context(), bad, nil); code(err) != http.StatusBadRequest {
 			t.Errorf("%+v: %v", bad, err)
 		}
@@ -72,20 +74,20 @@ func TestBulkOverTheSocket(t *testing.T) {
 	}
 	m.err = nil
 
-	q := MailQuery{Recipient: "bob@", Smaller: 5000, Limit: 7}
-	page, err := client.Find(t.Context(), q)
-	if err != nil || m.filter != q.filter() || m.limit != 7 || page.Next != 1 {
+	q := MailQuery{MailFilter: MailFilter{Recipient: "bob@", Smaller: 5000}, Limit: 7}
+	page, err := QueueListCall.Ask(t.Context(), client, q)
+	if err != nil || m.filter != q.MailFilter || m.limit != 7 || page.Next != 1 {
 		t.Errorf("%+v of %+v, %v", page, m.filter, err)
 	}
-	if _, err := client.Find(t.Context(), MailQuery{Sender: "a\nb"}); code(err) != http.StatusBadRequest {
+	if _, err := QueueListCall.Ask(t.Context(), client, MailQuery{MailFilter: MailFilter{Sender: "a\nb"}}); code(err) != http.StatusBadRequest {
 		t.Error(err)
 	}
-	if got, err := client.Track(t.Context(), TrackQuery{Recipient: "bob@example.net"}); err != nil ||
+	if got, err := MailTrackCall.Ask(t.Context(), client, TrackQuery{Recipient: "bob@example.net"}); err != nil ||
 		m.tracked.Recipient != "bob@example.net" || len(got.Attempts) != 1 || got.Attempts[0].Result != "delivered" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []TrackQuery{{}, {ID: 1, Recipient: "a"}, {Recipient: "a\nb"}} {
-		if _, err := client.Track(t.Context(), bad); code(err) != http.StatusBadRequest {
+		if _, err := MailTrackCall.Ask(t.Context(), client, bad); code(err) != http.StatusBadRequest {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}

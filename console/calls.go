@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/netip"
 	"reflect"
-	"slices"
 	"strings"
 
 	"weir/console/access"
@@ -51,8 +50,20 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 
 // Calls returns the table of calls.
 func Calls() []*Call {
-	return slices.Concat(statusCalls(), overviewCalls(), capacityCalls(), limitCalls(), banCalls(), listCalls(),
-		mailCalls(), userCalls(), reachCalls(), farmCalls(), auditCalls(), operatorCalls(), notifyCalls(), demoCalls())
+	return []*Call{
+		&statusGet.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &shadowSet.Call,
+		&reloadDo.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &capacityGet.Call, &LimitListCall.Call,
+		&LimitSetCall.Call, &LimitRemoveCall.Call, &banList.Call, &BanAddCall.Call, &BanRemoveCall.Call,
+		&BlockListsCall.Call, &listImport.Call, &QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call,
+		&queueDelete.Call, &queueRetry.Call, &mailBulk.Call, &MailTrackCall.Call, &backupMake.Call, &UserListCall.Call,
+		&userAdd.Call, &userShow.Call, &UserHistoryCall.Call, &userRemove.Call, &UserSetCall.Call, &userPasswd.Call,
+		&UserStopCall.Call, &UserResumeCall.Call, &ReachListCall.Call, &ReachShowCall.Call, &ReachFlagCall.Call,
+		&ReachClearCall.Call, &ReachUsualCall.Call, &FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call,
+		&farmLeave.Call, &auditList.Call, &OperatorListCall.Call, &operatorAdd.Call, &OperatorRemoveCall.Call,
+		&OperatorRoleCall.Call, &OperatorSessionsCall.Call, &OperatorLogOutCall.Call, &OperatorPasswordCall.Call,
+		&TokenListCall.Call, &TokenAddCall.Call, &TokenRevokeCall.Call, &NotifyListCall.Call, &NotifyTestCall.Call,
+		&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call,
+	}
 }
 
 // A Request is a call that somebody makes.
@@ -73,37 +84,37 @@ type Request struct {
 // by is who asks, as the backend is told.
 func (q *Request) by() string { return q.Who.Name }
 
-// A call is a Call with its types.
-type call[In, Out any] struct{ Call }
+// A CallOf is a Call with its types.
+type CallOf[In, Out any] struct{ Call }
 
 // define completes a call.
-func define[In, Out any](c Call, f func(*Request, *In) (Out, error)) *call[In, Out] {
+func define[In, Out any](c Call, f func(*Request, *In) (Out, error)) *CallOf[In, Out] {
 	c.In, c.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
 	c.run = func(q *Request, in any) (any, error) { return f(q, in.(*In)) }
-	return &call[In, Out]{c}
+	return &CallOf[In, Out]{c}
 }
 
 // saying sets what a page says after the call.
-func (c *call[In, Out]) saying(f func(in *In, out Out) string) *call[In, Out] {
+func (c *CallOf[In, Out]) saying(f func(in *In, out Out) string) *CallOf[In, Out] {
 	c.said = func(in, out any) string { return f(in.(*In), out.(Out)) }
 	return c
 }
 
 // logged marks a call that writes the audit log by itself.
-func (c *call[In, Out]) logged() *call[In, Out] {
+func (c *CallOf[In, Out]) logged() *CallOf[In, Out] {
 	c.logs = true
 	return c
 }
 
 // once marks a call whose answer has a secret. A form shows it on a page of its own: in an address it would be kept by
 // browsers and proxies.
-func (c *call[In, Out]) once() *call[In, Out] {
+func (c *CallOf[In, Out]) once() *CallOf[In, Out] {
 	c.shows = true
 	return c
 }
 
 // on makes a call for a page, which changes nothing.
-func (c *call[In, Out]) on(q *Request, in In) (out Out, err error) {
+func (c *CallOf[In, Out]) on(q *Request, in In) (out Out, err error) {
 	if err := c.may(q.Who); err != nil || c.Acts() {
 		return out, cmp.Or[error](err, &Error{http.StatusForbidden, "a page changes nothing while it is shown"})
 	}
@@ -114,8 +125,8 @@ func (c *call[In, Out]) on(q *Request, in In) (out Out, err error) {
 	return v.(Out), nil
 }
 
-// ask makes the call with a client.
-func (c *call[In, Out]) ask(ctx context.Context, client *Client, in In) (out Out, err error) {
+// Ask makes the call with a client.
+func (c *CallOf[In, Out]) Ask(ctx context.Context, client *Client, in In) (out Out, err error) {
 	path, body, err := c.address(&in)
 	if err == nil {
 		err = client.call(ctx, c.Method, path, body, &out)
@@ -123,8 +134,13 @@ func (c *call[In, Out]) ask(ctx context.Context, client *Client, in In) (out Out
 	return out, err
 }
 
-// none is what a call takes, or returns, that has nothing to say.
-type none struct{}
+// With returns a function that makes the call.
+func (c *CallOf[In, Out]) With(in In) func(*Client, context.Context) (Out, error) {
+	return func(client *Client, ctx context.Context) (Out, error) { return c.Ask(ctx, client, in) }
+}
+
+// None is what a call takes, or returns, that has nothing to say.
+type None struct{}
 
 // log writes the audit log for a call that took.
 func (q *Request) log(c *Call, in, out any) error {
@@ -144,7 +160,7 @@ func detail(v any) store.Detail {
 	if v == nil {
 		return ""
 	}
-	if _, nothing := v.(none); nothing {
+	if _, nothing := v.(None); nothing {
 		return ""
 	}
 	text, err := json.Marshal(v)

@@ -57,8 +57,6 @@ var capacityGet = define(Call{Method: http.MethodGet, Path: "/capacity", Role: a
 		return capacityOf(q.backend.Status(), q.backend.Overview(look)), nil
 	})
 
-func capacityCalls() []*Call { return []*Call{&capacityGet.Call} }
-
 // capacityOf takes from two looks at weir what is about capacities.
 func capacityOf(s Status, o Overview) CapacityReport {
 	r := CapacityReport{At: o.At, Gates: []CapacityGate{}, ShadowAll: s.ShadowAll}
@@ -105,5 +103,5 @@ func capacityOf(s Status, o Overview) CapacityReport {
 
 // Capacity returns how full gates with a limited capacity are.
 func (c *Client) Capacity(ctx context.Context, q CapacityQuery) (CapacityReport, error) {
-	return capacityGet.ask(ctx, c, q)
+	return capacityGet.Ask(ctx, c, q)
 }

@@ -83,7 +83,6 @@ func accessOperators(t testing.TB, c login.Clock) *access.Operators {
 
 func (b *backend) Ready() error           { return b.notReady }
 func (b *backend) Throttles() []Throttle  { return b.throttles }
-func (b *backend) XDP() []XDPStatus       { return b.xdp }
 func (b *backend) History() []GateHistory { return b.history }
 func (b *backend) Overview(q OverviewQuery) Overview {
 	b.mu.Lock() // pages are shown side by side
@@ -99,6 +98,7 @@ func (b *backend) Refusals(q RefusalQuery) RefusalPage {
 }
 func (b *backend) Status() Status {
 	s := Status{Version: "test", State: "serving", Ready: b.notReady == nil, Control: "here"}
+	s.Bans, s.Store, s.XDP = b.bans.status, b.bans.store, b.xdp
 	for _, t := range b.throttles {
 		s.Throttles = append(s.Throttles, t.Status())
 	}

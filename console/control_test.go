@@ -50,19 +50,20 @@ func TestControl(t *testing.T) {
 	for _, name := range []string{"acme", "../..", "a b&c=d/é", ""} {
 		b.accounts = map[string]Account{name: {Account: name,
 			Throttles: []AccountThrottle{{Throttle: "plans", Waiting: 2}}}}
-		if a, err := c.Account(ctx, name); err != nil || a.Account != name || a.Throttles[0].Waiting != 2 {
+		if a, err := AccountGetCall.Ask(ctx, c,
+			Name{Name: name}); err != nil || a.Account != name || a.Throttles[0].Waiting != 2 {
 			t.Errorf("account %q: %+v %v", name, a, err)
 		}
-		if _, err := c.ResetAccount(ctx, name); err != nil || len(b.accounts) != 0 {
+		if _, err := AccountResetCall.Ask(ctx, c, Name{Name: name}); err != nil || len(b.accounts) != 0 {
 			t.Errorf("reset %q: %v", name, err)
 		}
 		var e *Error
-		if _, err := c.Account(ctx, name); !errors.As(err, &e) || e.Code != 404 || e.Msg != "nothing is known of it" {
+		if _, err := AccountGetCall.Ask(ctx, c, Name{Name: name}); !errors.As(err, &e) || e.Code != 404 || e.Msg != "nothing is known of it" {
 			t.Errorf("unknown account: %v", err)
 		}
 	}
 	q := Question{Gate: ":8080", Method: "GET", Path: "/v1", Account: "acme"}
-	e, err := c.Why(ctx, q)
+	e, err := WhyAskCall.Ask(ctx, c, q)
 	if err != nil || !reflect.DeepEqual(b.asked, q) || e.Verdict != weir.Refuse || e.Steps[0].Reason != weir.OverLimit {
 		t.Errorf("why: %+v %v", e, err)
 	}

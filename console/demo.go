@@ -95,18 +95,18 @@ func (q *Request) demoOf() (Demo, error) {
 }
 
 // demoAct does something in a demo.
-func demoAct(q *Request, act func(Demo) error) (none, error) {
+func demoAct(q *Request, act func(Demo) error) (None, error) {
 	d, err := q.demoOf()
 	if err == nil {
 		err = act(d)
 	}
-	return none{}, err
+	return None{}, err
 }
 
 var (
 	demoShow = define(Call{Method: http.MethodGet, Path: "/demo", Role: access.View, Commands: []string{"demo show"},
 		Summary: "Shows the scenes of a demo."},
-		func(q *Request, _ *none) (DemoScenes, error) {
+		func(q *Request, _ *None) (DemoScenes, error) {
 			d, err := q.demoOf()
 			if err != nil {
 				return DemoScenes{}, err
@@ -116,15 +116,15 @@ var (
 
 	demoFlood = define(Call{Method: http.MethodPost, Path: "/demo/flood", Role: access.Act,
 		Commands: []string{"demo flood"}, Summary: "Brings people and a flood to a scene of a demo, for a time."},
-		func(q *Request, in *DemoWhich) (none, error) {
+		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Flood(in.Scene) })
-		}).saying(func(in *DemoWhich, _ none) string { return "The flood comes to " + in.Scene + "." })
+		}).saying(func(in *DemoWhich, _ None) string { return "The flood comes to " + in.Scene + "." })
 
 	demoPay = define(Call{Method: http.MethodPost, Path: "/demo/pay", Role: access.Act,
 		Commands: []string{"demo pay"}, Summary: "Makes the people in a scene of a demo pay for stamps, or wait."},
-		func(q *Request, in *DemoPay) (none, error) {
+		func(q *Request, in *DemoPay) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Pay(in.Scene, in.On) })
-		}).saying(func(in *DemoPay, _ none) string {
+		}).saying(func(in *DemoPay, _ None) string {
 		if in.On {
 			return "From now on people pay."
 		}
@@ -133,34 +133,30 @@ var (
 
 	demoStop = define(Call{Method: http.MethodPost, Path: "/demo/stop", Role: access.Act,
 		Commands: []string{"demo stop"}, Summary: "Ends the flood in a scene of a demo, or sends the people home."},
-		func(q *Request, in *DemoWhich) (none, error) {
+		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Stop(in.Scene) })
-		}).saying(func(in *DemoWhich, _ none) string { return "They leave " + in.Scene + "." })
+		}).saying(func(in *DemoWhich, _ None) string { return "They leave " + in.Scene + "." })
 )
-
-func demoCalls() []*Call {
-	return []*Call{&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call}
-}
 
 // DemoScenes returns the scenes of a demo.
 func (c *Client) DemoScenes(ctx context.Context) (DemoScenes, error) {
-	return demoShow.ask(ctx, c, none{})
+	return demoShow.Ask(ctx, c, None{})
 }
 
 // FloodDemo brings people and a flood to a scene.
 func (c *Client) FloodDemo(ctx context.Context, scene string) error {
-	_, err := demoFlood.ask(ctx, c, DemoWhich{scene})
+	_, err := demoFlood.Ask(ctx, c, DemoWhich{scene})
 	return err
 }
 
 // PayDemo makes the people of a scene pay for stamps, or wait.
 func (c *Client) PayDemo(ctx context.Context, scene string, on bool) error {
-	_, err := demoPay.ask(ctx, c, DemoPay{scene, on})
+	_, err := demoPay.Ask(ctx, c, DemoPay{scene, on})
 	return err
 }
 
 // StopDemo ends the flood of a scene, or sends the people home.
 func (c *Client) StopDemo(ctx context.Context, scene string) error {
-	_, err := demoStop.ask(ctx, c, DemoWhich{scene})
+	_, err := demoStop.Ask(ctx, c, DemoWhich{scene})
 	return err
 }

@@ -93,8 +93,8 @@ func readDashboard(t *testing.T) (d dashboard) {
 func served(t *testing.T) map[string][]string {
 	t.Helper()
 	known := map[string][]string{"up": nil} // Prometheus makes it for each target
-	for _, o := range observed {
-		known[o.name] = strings.Fields(o.labels)
+	for name, o := range observed() {
+		known[name] = o.labels
 	}
 	for _, w := range written {
 		known[w.name] = strings.Fields(w.labels)

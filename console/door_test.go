@@ -637,7 +637,7 @@ func TestViewersDoNotReadMail(t *testing.T) {
 	b := newBusy()
 	for role, want := range map[access.Role]bool{access.View: false, access.Act: true, access.Admin: true} {
 		q := &Request{Context: t.Context(), Who: access.Identity{Name: "x", Role: role}, backend: b}
-		v, err := queueShow.on(q, MailName{7})
+		v, err := QueueShowCall.on(q, MailName{7})
 		if err != nil || v.Header == "" || (v.Text != "") != want {
 			t.Errorf("%s: %+v, %v", role, v, err)
 		}

@@ -3,6 +3,7 @@ package console
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,20 +26,23 @@ type Farm interface {
 
 // FarmStatus is the farm as this node sees it.
 type FarmStatus struct {
-	Node     string       `json:"node"`
-	Nodes    []NodeStatus `json:"nodes"`                 // this one first
-	Offset   float64      `json:"offset_ms"`             // of the farm's time from this machine's clock
-	Share    int          `json:"share"`                 // among how many nodes limits are divided
-	Parts    int          `json:"parts"`                 // how many nodes that can be heard have a part of the limits
-	Knows    bool         `json:"knows"`                 // this one knows what accounts used before it started
-	Sent     uint64       `json:"sent"`                  // messages
-	Received uint64       `json:"received"`              // messages
-	Dropped  uint64       `json:"dropped"`               // messages that could not be sent, or came too fast
-	Missed   uint64       `json:"missed"`                // messages of others that never came; snapshots made up for them
-	Repairs  uint64       `json:"snapshots"`             // asked for
-	Strange  uint64       `json:"strangers"`             // messages under another secret, or of another version
-	Left     bool         `json:"left,omitempty"`        // this node has left: it serves alone
-	Others   []Stranger   `json:"turned_away,omitempty"` // connections that were refused lately
+	Node   string       `json:"node"`
+	Nodes  []NodeStatus `json:"nodes" metric:"-"` // this one first
+	Offset float64      `json:"offset_ms" metric:"weir_farm_offset_seconds" per:"1000" help:"How far the farm's time is ahead of this machine's clock."`
+	// Among how many nodes limits are divided.
+	Share int `json:"share"`
+	// How many nodes that can be heard have a part of the limits.
+	Parts int `json:"parts"`
+	// This one knows what accounts used before it started.
+	Knows    bool       `json:"knows"`
+	Sent     uint64     `json:"sent" metric:"weir_farm_messages_total" label:"direction=sent" help:"Messages between nodes, by direction: sent or received."`
+	Received uint64     `json:"received" metric:"weir_farm_messages_total" label:"direction=received"`
+	Dropped  uint64     `json:"dropped" metric:"weir_farm_dropped_total" help:"Messages that could not be sent, or came too fast."`
+	Missed   uint64     `json:"missed" metric:"weir_farm_missed_total" help:"Messages of other nodes that never came; snapshots made up for them."`
+	Repairs  uint64     `json:"snapshots" metric:"weir_farm_snapshots_total" help:"Snapshots that this node has asked others for."`
+	Strange  uint64     `json:"strangers" metric:"weir_farm_strangers_total" help:"Messages under another secret, or of an incompatible version."`
+	Left     bool       `json:"left,omitempty"`        // this node has left: it serves alone
+	Others   []Stranger `json:"turned_away,omitempty"` // connections that were refused lately
 	// The engine in which exact limits are counted, where there is one.
 	Counters *CounterStatus `json:"counters,omitempty"`
 }
@@ -49,9 +53,9 @@ type CounterStatus struct {
 	Engine   string    `json:"engine,omitempty"` // its identity, as it last said
 	State    string    `json:"state"`            // up, stalled (calls fail at once), or unknown before the first answer
 	Since    time.Time `json:"since"`
-	Calls    uint64    `json:"calls"`
-	Failures uint64    `json:"failures"`   // calls without an answer in time, or with an error of the engine
-	Refused  uint64    `json:"refused"`    // calls that were not made while it was stalled
+	Calls    uint64    `json:"calls" metric:"weir_farm_counters_calls_total" help:"Calls of the engine of exact limits."`
+	Failures uint64    `json:"failures" metric:"weir_farm_counters_failures_total" help:"Calls that the engine of exact limits did not answer in time, or with an error."`
+	Refused  uint64    `json:"refused" metric:"weir_farm_counters_refused_total" help:"Calls that were not made while the engine of exact limits was lost."`
 	Latency  Latency   `json:"latency_ms"` // of calls in the last minute or two
 	// Waiting are nodes that have to tell a new engine what they were granted. Until then it grants nothing of the
 	// limits of which they may have been granted something.
@@ -77,14 +81,15 @@ type Calltime struct {
 
 // NodeStatus is one node of a farm.
 type NodeStatus struct {
-	Name     string  `json:"name"`
+	Name     string  `json:"name" label:"node"`
 	State    string  `json:"state"` // here, up, lost, left, refused, or unheard: a listed address that does not answer
 	Version  string  `json:"version,omitempty"`
-	OffsetMS float64 `json:"offset_ms"` // of its clock from the one here
-	LagMS    float64 `json:"lag_ms"`
-	Config   string  `json:"config,omitempty"`         // a fingerprint of its configuration
-	Differs  bool    `json:"config_differs,omitempty"` // it is not the one in effect here
-	Why      string  `json:"why,omitempty"`            // it is refused
+	OffsetMS float64 `json:"offset_ms" metric:"weir_farm_node_offset_seconds" per:"1000" help:"How far the clock of another node is ahead of this machine's."`
+	LagMS    float64 `json:"lag_ms" metric:"weir_farm_node_lag_seconds" per:"1000" help:"How long the last heartbeat of another node was under way."`
+	Config   string  `json:"config,omitempty"` // a fingerprint of its configuration
+	// Its configuration is not the one in effect here.
+	Differs bool   `json:"config_differs,omitempty" metric:"weir_farm_node_config_differs" help:"1 while another node has another configuration in effect."`
+	Why     string `json:"why,omitempty"` // it is refused
 }
 
 // A Stranger is somebody whose connection was refused, or who refused one of this node.
@@ -130,14 +135,14 @@ func toFarm[In any](order func(Farm, *Request, *In) ([]NodeResult, error)) func(
 }
 
 var (
-	farmReload = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
+	FarmReloadCall = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
 		Commands: []string{"reload --farm"},
 		Summary:  "Reloads all nodes of the farm, this one first. If it fails here, no other node reloads."},
-		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return f.Reload(context.WithoutCancel(q), q.by())
-		})).saying(func(_ *none, out FarmResult) string { return out.say("Reloaded") })
+		})).saying(func(_ *None, out FarmResult) string { return out.say("Reloaded") })
 
-	farmShadow = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
+	FarmShadowCall = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
 		Commands: []string{"shadow on --farm", "shadow off --farm"},
 		Summary:  "Switches throttles to shadow, or back, on all nodes of the farm."},
 		toFarm(func(f Farm, q *Request, in *Shadow) ([]NodeResult, error) {
@@ -145,7 +150,7 @@ var (
 			return f.Shadow(q, *in, q.by())
 		})).saying(func(_ *Shadow, out FarmResult) string { return out.say("Switched") })
 
-	farmForget = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
+	FarmForgetCall = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
 		Commands: []string{"farm forget"}, Summary: "Makes all nodes of the farm forget one that is lost."},
 		toFarm(func(f Farm, q *Request, in *FarmNode) ([]NodeResult, error) {
 			return f.Forget(q, in.Node, q.by())
@@ -154,14 +159,10 @@ var (
 	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
 		Commands: []string{"farm leave"},
 		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
-		toFarm(func(f Farm, q *Request, _ *none) ([]NodeResult, error) {
+		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return nil, f.Leave(context.WithoutCancel(q), q.by())
-		})).saying(func(*none, FarmResult) string { return "This node has left the farm." })
+		})).saying(func(*None, FarmResult) string { return "This node has left the farm." })
 )
-
-func farmCalls() []*Call {
-	return []*Call{&farmReload.Call, &farmShadow.Call, &farmForget.Call, &farmLeave.Call}
-}
 
 // say tells on how many nodes something was done.
 func (r FarmResult) say(done string) string {
@@ -178,65 +179,35 @@ func (r FarmResult) say(done string) string {
 	return text + "."
 }
 
-// ReloadFarm makes all nodes of the farm read their configuration again.
-func (c *Client) ReloadFarm(ctx context.Context) (FarmResult, error) {
-	return farmReload.ask(ctx, c, none{})
-}
-
-// ShadowFarm takes throttles into shadow, or out of it, on all nodes of the farm.
-func (c *Client) ShadowFarm(ctx context.Context, s Shadow) (FarmResult, error) {
-	return farmShadow.ask(ctx, c, s)
-}
-
-// ForgetNode makes all nodes of the farm forget one that is lost.
-func (c *Client) ForgetNode(ctx context.Context, node string) (FarmResult, error) {
-	return farmForget.ask(ctx, c, FarmNode{node})
-}
-
 // LeaveFarm makes the node say goodbye to the farm.
 func (c *Client) LeaveFarm(ctx context.Context) error {
-	_, err := farmLeave.ask(ctx, c, none{})
+	_, err := farmLeave.Ask(ctx, c, None{})
 	return err
 }
 
-func (f *FarmStatus) collect(s scrape) {
+// collect reports the nodes, and the engine of exact limits.
+func (f *FarmStatus) collect(s scrape, fields walk) {
 	states := map[string]int{"here": 0, "up": 0, "lost": 0, "left": 0, "refused": 0, "unheard": 0}
 	for _, n := range f.Nodes {
 		states[n.State]++
-		if n.State != "up" && n.State != "lost" {
-			continue
+		if n.State == "up" || n.State == "lost" {
+			put(s, "weir_farm_node_up", oneIf(n.State == "up"), n.Name)
+			fields.into(reflect.ValueOf(n), nil, nil)
 		}
-		put(s, "weir_farm_node_up", oneIf(n.State == "up"), n.Name)
-		put(s, "weir_farm_node_offset_seconds", n.OffsetMS/1000, n.Name)
-		put(s, "weir_farm_node_lag_seconds", n.LagMS/1000, n.Name)
-		put(s, "weir_farm_node_config_differs", oneIf(n.Differs), n.Name)
 	}
 	for state, n := range states {
 		put(s, "weir_farm_nodes", n, state)
 	}
-	put(s, "weir_farm_offset_seconds", f.Offset/1000)
-	put(s, "weir_farm_messages_total", f.Sent, "sent")
-	put(s, "weir_farm_messages_total", f.Received, "received")
-	put(s, "weir_farm_dropped_total", f.Dropped)
-	put(s, "weir_farm_missed_total", f.Missed)
-	put(s, "weir_farm_snapshots_total", f.Repairs)
-	put(s, "weir_farm_strangers_total", f.Strange)
-	if f.Counters != nil {
-		f.Counters.collect(s)
+	c := f.Counters
+	if c == nil {
+		return
 	}
-}
-
-func (c *CounterStatus) collect(s scrape) {
 	put(s, "weir_farm_counters_up", oneIf(c.State != "stalled"))
-	put(s, "weir_farm_counters_calls_total", c.Calls)
-	put(s, "weir_farm_counters_failures_total", c.Failures)
-	put(s, "weir_farm_counters_refused_total", c.Refused)
 	total, buckets := uint64(0), map[float64]uint64{}
 	for i, t := range c.Calltimes {
 		if total += t.Count; i < len(c.Calltimes)-1 {
 			buckets[t.UpTo] = total
 		}
 	}
-	const name = "weir_farm_counters_seconds"
-	s.out <- prometheus.MustNewConstHistogram(s.descs[name], total, c.Sum, buckets)
+	s.out <- prometheus.MustNewConstHistogram(s.metrics["weir_farm_counters_seconds"].desc, total, c.Sum, buckets)
 }

@@ -56,21 +56,21 @@ func TestFarmOrders(t *testing.T) {
 	control(t, path, b)
 	c := NewClient(path)
 	ctx := t.Context()
-	if _, err := c.ReloadFarm(ctx); err == nil || !strings.Contains(err.Error(), "alone") {
+	if _, err := FarmReloadCall.Ask(ctx, c, None{}); err == nil || !strings.Contains(err.Error(), "alone") {
 		t.Error(err)
 	}
-	if _, err := c.ShadowFarm(ctx, Shadow{All: true}); err == nil || !strings.Contains(err.Error(), "alone") {
+	if _, err := FarmShadowCall.Ask(ctx, c, Shadow{All: true}); err == nil || !strings.Contains(err.Error(), "alone") {
 		t.Error(err)
 	}
 	b.farm = &fakeFarm{}
-	r, err := c.ShadowFarm(ctx, Shadow{All: true, On: true})
+	r, err := FarmShadowCall.Ask(ctx, c, Shadow{All: true, On: true})
 	if err != nil || !slices.Equal(r.Nodes, []NodeResult{{Node: "a"}, {Node: "b", Error: "it is lost"}}) {
 		t.Errorf("%+v, %v", r, err)
 	}
-	if _, err := c.ReloadFarm(ctx); err == nil || err.Error() != "nothing was changed" {
+	if _, err := FarmReloadCall.Ask(ctx, c, None{}); err == nil || err.Error() != "nothing was changed" {
 		t.Error(err)
 	}
-	_, forgot := c.ForgetNode(ctx, "c/../d")
+	_, forgot := FarmForgetCall.Ask(ctx, c, FarmNode{Node: "c/../d"})
 	if err := errors.Join(forgot, c.LeaveFarm(ctx)); err != nil {
 		t.Error(err)
 	}

@@ -36,9 +36,6 @@ func (m *Metrics) HTTP(gate string) *HTTPMetrics {
 	return h
 }
 
-// Forget drops the series of an HTTP gate that is no more, and those of its servers.
-func (m *Metrics) Forget(gate string) { m.forget("http", gate) }
-
 // Waiting counts requests that begin (1) or cease (-1) to wait.
 func (h *HTTPMetrics) Waiting(delta int) { h.waiting.Add(float64(delta)) }
 
@@ -71,21 +68,6 @@ func (h *HTTPMetrics) Counts() GateCounts {
 	return all
 }
 
-// UpstreamFailed counts a failure of a server that is configured. The reason must come from a small set.
-func (m *Metrics) UpstreamFailed(gate, server, reason string) {
-	m.counter("weir_http_upstream_failures_total", gate, server, reason).Inc()
-}
-
-// UpstreamRetried counts a request that a server got because another failed.
-func (m *Metrics) UpstreamRetried(gate, server string) {
-	m.counter("weir_http_upstream_retries_total", gate, server).Inc()
-}
-
-// UpstreamAddresses notes how many addresses of a server's name are in use.
-func (m *Metrics) UpstreamAddresses(gate, server string, n int) {
-	m.gauge("weir_http_upstream_addresses", gate, server).Set(float64(n))
-}
-
 // UpstreamLeft drops the series of a server that is no more.
 func (m *Metrics) UpstreamLeft(gate, server string) {
 	m.forgetWith("http", prometheus.Labels{"gate": gate, "server": server})
@@ -113,9 +95,6 @@ func (m *Metrics) TCP(gate string) *TCPMetrics {
 	return t
 }
 
-// ForgetTCP drops the series of a TCP or UDP gate that is no more.
-func (m *Metrics) ForgetTCP(gate string) { m.forget("tcp", gate) }
-
 // Connections counts connections that begin (1) or end (-1).
 func (t *TCPMetrics) Connections(delta int) { t.open.Add(float64(delta)) }
 
@@ -141,35 +120,3 @@ func (t *TCPMetrics) Passed(in, out int64) {
 
 // Unreached counts what found no upstream.
 func (t *TCPMetrics) Unreached() { t.unreached.Inc() }
-
-// Answered counts an answer to a proxy that asks about requests.
-func (m *Metrics) Answered(gate string, v weir.Verdict) {
-	m.counter("weir_auth_decisions_total", gate, v.String()).Inc()
-}
-
-// ForgetAuth drops the series of a gate for forward-auth that is no more.
-func (m *Metrics) ForgetAuth(gate string) { m.forget("auth", gate) }
-
-// EnvoyAnswered counts an answer to Envoy. Service and code must come from small sets.
-func (m *Metrics) EnvoyAnswered(gate, service, code string) {
-	m.counter("weir_rls_answers_total", gate, service, code).Inc()
-}
-
-// ForgetRLS drops the series of a gate for Envoy that is no more.
-func (m *Metrics) ForgetRLS(gate string) { m.forget("rls", gate) }
-
-// Decided counts an answer of the decision API. The policy must be one that is configured.
-func (m *Metrics) Decided(policy string, v weir.Verdict) {
-	m.counter("weir_api_decisions_total", policy, v.String()).Inc()
-}
-
-// Holds counts holds that are opened (1) or settled (-1).
-func (m *Metrics) Holds(delta int) { m.gauge("weir_api_holds").Add(float64(delta)) }
-
-// HoldExpired counts a hold that was not settled in time.
-func (m *Metrics) HoldExpired() { m.counter("weir_api_expired_holds_total").Inc() }
-
-// ForgetPolicy drops the series of a policy of the decision API that is no more.
-func (m *Metrics) ForgetPolicy(policy string) {
-	m.counters["weir_api_decisions_total"].DeletePartialMatch(prometheus.Labels{"policy": policy})
-}

@@ -126,7 +126,7 @@ type LimitResult struct {
 }
 
 var (
-	limitList = define(Call{Method: http.MethodGet, Path: "/limits", Role: access.View,
+	LimitListCall = define(Call{Method: http.MethodGet, Path: "/limits", Role: access.View,
 		Commands: []string{"account limits"},
 		Summary:  "Shows limits of single accounts: those of the file, and those that operators have set."},
 		func(q *Request, in *LimitQuery) (p LimitPage, err error) {
@@ -139,7 +139,7 @@ var (
 			return q.backend.Limits(*in)
 		})
 
-	limitSet = define(Call{Method: http.MethodPost, Path: "/limits", Role: access.Act,
+	LimitSetCall = define(Call{Method: http.MethodPost, Path: "/limits", Role: access.Act,
 		Commands: []string{"account limit"},
 		Summary:  "Gives one account a limit of its own, at once, without a reload."},
 		func(q *Request, in *LimitOrder) (r LimitResult, err error) {
@@ -152,7 +152,7 @@ var (
 		return out.Limit.Account + " has in " + out.Limit.Throttle + "/" + out.Limit.Policy + ": " + out.Limit.String() + "."
 	})
 
-	limitRemove = define(Call{Method: http.MethodDelete, Path: "/limits", Role: access.Act,
+	LimitRemoveCall = define(Call{Method: http.MethodDelete, Path: "/limits", Role: access.Act,
 		Commands: []string{"account limit --remove"},
 		Summary:  "Removes a limit that an operator has set for one account. What the configuration says holds then."},
 		func(q *Request, in *LimitOf) (r LimitResult, err error) {
@@ -167,27 +167,10 @@ var (
 	})
 )
 
-func limitCalls() []*Call { return []*Call{&limitList.Call, &limitSet.Call, &limitRemove.Call} }
-
 // limitBefore is what an account had before, for the audit log: set by an operator, or by the configuration.
 func limitBefore(r *LimitResult) any {
 	if r.Before != nil {
 		return r.Before
 	}
 	return r.Limit.Instead
-}
-
-// Limits returns a part of the limits of single accounts.
-func (c *Client) Limits(ctx context.Context, q LimitQuery) (LimitPage, error) {
-	return limitList.ask(ctx, c, q)
-}
-
-// SetLimit gives one account a limit of its own.
-func (c *Client) SetLimit(ctx context.Context, o LimitOrder) (LimitResult, error) {
-	return limitSet.ask(ctx, c, o)
-}
-
-// RemoveLimit takes back what an operator has set.
-func (c *Client) RemoveLimit(ctx context.Context, o LimitOf) (LimitResult, error) {
-	return limitRemove.ask(ctx, c, o)
 }

@@ -45,18 +45,18 @@ func TestLimitsOverTheSocket(t *testing.T) {
 	b.limits.page = LimitPage{Limits: []AccountLimit{{Account: "acme", Throttle: "plans", Policy: "per-minute",
 		Figures: Figures{Limit: "50"}, Live: true, By: "root", At: time.Unix(1e9, 0).UTC()}}, Total: 7, Next: 1}
 	q := LimitQuery{Account: "a b&c=../d", Filter: "x", Skip: 4, Limit: 9}
-	page, err := client.Limits(t.Context(), q)
+	page, err := LimitListCall.Ask(t.Context(), client, q)
 	if err != nil || b.limits.query != q || !reflect.DeepEqual(page, b.limits.page) {
 		t.Errorf("%+v of %+v, %v", page, b.limits.query, err)
 	}
 	for _, bad := range []LimitQuery{{Limit: MaxLimitPage + 1}, {Limit: -1}, {Skip: -1}} {
-		if _, err := client.Limits(t.Context(), bad); code(err) != http.StatusBadRequest {
+		if _, err := LimitListCall.Ask(t.Context(), client, bad); code(err) != http.StatusBadRequest {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
 	order := LimitOrder{Account: "a/../b", Throttle: "plans", Policy: "per-minute", Limit: "50",
 		For: weir.Duration(time.Hour), Note: "they paid"}
-	r, err := client.SetLimit(t.Context(), order)
+	r, err := LimitSetCall.Ask(t.Context(), client, order)
 	if err != nil || b.limits.order != order || b.limits.by == "" || !r.Kept || r.Limit.By != b.limits.by {
 		t.Errorf("%+v of %+v by %q, %v", r, b.limits.order, b.limits.by, err)
 	}
@@ -65,11 +65,11 @@ func TestLimitsOverTheSocket(t *testing.T) {
 		t.Errorf("who it was is not to be claimed: %v", err)
 	}
 	gone := LimitOf{Account: "a/../b", Throttle: "plans", Policy: "per-minute"}
-	if _, err := client.RemoveLimit(t.Context(), gone); err != nil || b.limits.of != gone {
+	if _, err := LimitRemoveCall.Ask(t.Context(), client, gone); err != nil || b.limits.of != gone {
 		t.Errorf("%+v, %v", b.limits.of, err)
 	}
 	b.limits.err = NotFound("there is none")
-	if _, err := client.RemoveLimit(t.Context(), gone); code(err) != http.StatusNotFound {
+	if _, err := LimitRemoveCall.Ask(t.Context(), client, gone); code(err) != http.StatusNotFound {
 		t.Error(err)
 	}
 }

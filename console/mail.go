@@ -62,12 +62,6 @@ func withMail[In, Out any](f func(*Request, Mail, *In) (Out, error)) func(*Reque
 	}
 }
 
-func mailCalls() []*Call {
-	return []*Call{&queueList.Call, &queueShow.Call, &queueRelease.Call, &queueDelete.Call, &queueRetry.Call,
-		&mailBulk.Call, &mailTrack.Call,
-		&backupMake.Call}
-}
-
 // understood gives errors of the store their status on the control socket.
 func understood(err error) error {
 	for known, as := range map[error]func(string) *Error{
@@ -120,10 +114,10 @@ func checkLine(what, text string, most int, empty bool) error {
 
 // MailStatus sums up the mail side. Totals count recipients since the start.
 type MailStatus struct {
-	Messages   int                 `json:"messages"`        // messages in the queue
-	Recipients map[store.State]int `json:"recipients"`      // not delivered yet, by state
-	Stopped    int                 `json:"stopped_users"`   // who may not send
-	Flagged    int                 `json:"flagged_users"`   // who write to too many new people, by a reach throttle
+	Messages   int                 `json:"messages" metric:"weir_mail_messages" help:"Messages in the queue."`
+	Recipients map[store.State]int `json:"recipients"` // not delivered yet, by state
+	Stopped    int                 `json:"stopped_users" metric:"weir_mail_stopped_users" help:"Users who may not send mail now."`
+	Flagged    int                 `json:"flagged_users" metric:"weir_reach_flagged_users" help:"Users who are flagged now because they write to too many new recipients."`
 	Oldest     time.Time           `json:"oldest,omitzero"` // when the oldest message was accepted
 	Accepted   uint64              `json:"accepted"`        // taken over from clients
 	Delivered  uint64              `json:"delivered"`       // taken over by the next hop

@@ -174,12 +174,12 @@ func TestQueueOverTheSocket(t *testing.T) {
 	}
 
 	m.header = strings.Repeat("x", MaxHeader+1)
-	v, err := c.ShowMail(ctx, 1)
+	v, err := QueueShowCall.Ask(ctx, c, MailName{ID: 1})
 	if err != nil || v.ID != 1 || len(v.Header) != MaxHeader || v.More != 0 {
 		t.Errorf("%+v, %v", v.MailLine, err)
 	}
 	m.queue = nil
-	if _, err := c.ShowMail(ctx, 5); code(err) != http.StatusNotFound ||
+	if _, err := QueueShowCall.Ask(ctx, c, MailName{ID: 5}); code(err) != http.StatusNotFound ||
 		err.Error() != "there is no message 0000000000005: it was delivered or deleted, or never existed" {
 		t.Error(err)
 	}
@@ -238,10 +238,10 @@ func TestUsersOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	ctx := t.Context()
 	q := UserQuery{After: "a/../b&c", Stopped: true, Limit: 5}
-	if p, err := c.Users(ctx, q); err != nil || m.users != q || p.Next != "ann" || p.Users == nil {
+	if p, err := UserListCall.Ask(ctx, c, q); err != nil || m.users != q || p.Next != "ann" || p.Users == nil {
 		t.Errorf("%+v of %+v, %v", p, m.users, err)
 	}
-	if _, err := c.Users(ctx, UserQuery{}); err != nil || m.users != (UserQuery{Limit: MaxUserPage}) {
+	if _, err := UserListCall.Ask(ctx, c, UserQuery{}); err != nil || m.users != (UserQuery{Limit: MaxUserPage}) {
 		t.Errorf("%+v, %v", m.users, err)
 	}
 	const name = "../a b&c=d/é"
@@ -256,16 +256,16 @@ func TestUsersOverTheSocket(t *testing.T) {
 	contact, senders, off, language := "", []string{}, true, "en"
 	change := UserChange{Name: name, Contact: &contact, Language: &language, Senders: &senders, AddSenders: []string{"b@example.org"},
 		Limits: map[string]string{"stop": ""}, Disabled: &off}
-	if _, err := c.SetUser(ctx, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
+	if _, err := UserSetCall.Ask(ctx, c, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
 	}
 	if err := c.Passwd(ctx, name, "x y"); err != nil || m.asked != "passwd "+name+" x y" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if _, err := c.StopUser(ctx, name, "spam"); err != nil || m.asked != "stop "+name+" spam" {
+	if _, err := UserStopCall.Ask(ctx, c, UserStop{Name: name, Why: "spam"}); err != nil || m.asked != "stop "+name+" spam" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if _, err := c.ResumeUser(ctx, name, true); err != nil || m.asked != "resume "+name+" true" {
+	if _, err := UserResumeCall.Ask(ctx, c, UserResume{Name: name, Slow: true}); err != nil || m.asked != "resume "+name+" true" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 	if err := c.RemoveUser(ctx, name); err != nil || m.asked != "remove "+name {
@@ -278,15 +278,15 @@ func TestUsersOverTheSocket(t *testing.T) {
 	for what, err := range map[string]error{
 		"no name":       second(c.AddUser(ctx, NewUser{})),
 		"long name":     second(c.User(ctx, strings.Repeat("u", store.MaxAccount+1))),
-		"two lines":     second(c.StopUser(ctx, "a\nb", "")),
+		"two lines":     second(UserStopCall.Ask(ctx, c, UserStop{Name: "a\nb"})),
 		"long password": second(c.AddUser(ctx, NewUser{Name: "a", Password: long})),
 		"empty":         c.Passwd(ctx, "a", ""),
 		"longer":        c.Passwd(ctx, "a", long),
 		"language":      second(c.AddUser(ctx, NewUser{Name: "a", Language: "xx"})),
 		"contact":       second(c.AddUser(ctx, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
 		"senders":       second(c.AddUser(ctx, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
-		"limits":        second(c.SetUser(ctx, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
-		"why":           second(c.StopUser(ctx, "a", strings.Repeat("y", store.MaxReason+1))),
+		"limits":        second(UserSetCall.Ask(ctx, c, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
+		"why":           second(UserStopCall.Ask(ctx, c, UserStop{Name: "a", Why: strings.Repeat("y", store.MaxReason+1)})),
 	} {
 		if code(err) != http.StatusBadRequest || m.asked != "" {
 			t.Errorf("%s: %v, asked %q", what, err, m.asked)
@@ -309,7 +309,8 @@ func TestUsersOverTheSocket(t *testing.T) {
 		{Rejected("he is not stopped"), 409, "he is not stopped"},
 	} {
 		m.err = test.err
-		if _, err := c.ResumeUser(ctx, "ann", false); code(err) != test.code || err.Error() != test.text {
+		if _, err := UserResumeCall.Ask(ctx, c,
+			UserResume{Name: "ann"}); code(err) != test.code || err.Error() != test.text {
 			t.Errorf("%v: %d %v", test.err, code(err), err)
 		}
 	}
@@ -350,10 +351,11 @@ func TestNoMailGate(t *testing.T) {
 	control(t, plain, newBackend())
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
-			"queue": second(c.Queue(t.Context(), store.MessageQuery{}, 0)), "show": second(c.ShowMail(t.Context(), 1)),
+			"queue": second(c.Queue(t.Context(), store.MessageQuery{},
+				0)), "show": second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
 			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
-			"users":   second(c.Users(t.Context(), UserQuery{})),
-			"stop":    second(c.StopUser(t.Context(), "ann", "")),
+			"users":   second(UserListCall.Ask(t.Context(), c, UserQuery{})),
+			"stop":    second(UserStopCall.Ask(t.Context(), c, UserStop{Name: "ann"})),
 		} {
 			if code(err) != http.StatusNotFound || !strings.HasPrefix(err.Error(), "there is no mail gate") {
 				t.Errorf("%s: %v", what, err)
@@ -497,53 +499,34 @@ func TestMailInBrowser(t *testing.T) {
 	})
 }
 
-func TestMailMetrics(t *testing.T) {
+// TestWrittenMetrics: counters and gauges, and what is left when a gate is gone.
+func TestWrittenMetrics(t *testing.T) {
 	site, metrics := serve(t, Options{}, newBackend())
-	m := metrics.SMTP(":587")
-	m.Sessions(2)
-	m.Sessions(-1)
-	m.LogIn("wrong")
-	m.DeclareBound("sessions")
-	m.Bounded("recipients")
-	m.Accepted(15, 25, 3, 9, 2)
-	m.Refused("stopped", 4)
-	m.Delivered(5)
-	m.Deferred(6)
-	m.Bounced(7)
-	m.Ambiguous(8)
-	metrics.UserStopped("outgoing")
-	metrics.UserFlagged("contacts")
-	p := metrics.Policy("127.0.0.1:10040")
-	p.Connections(1)
-	p.Answered("DUNNO")
+	metrics.Move("weir_smtp_sessions", 2, ":587")
+	metrics.Move("weir_smtp_sessions", -1, ":587")
+	metrics.Count("weir_smtp_bound_reached_total", 0, ":587", "sessions")
+	metrics.Count("weir_smtp_bound_reached_total", 1, ":587", "recipients")
+	metrics.Count("weir_mail_refused_total", 4, ":587", "stopped")
+	metrics.Count("weir_mail_delivered_total", 5, ":587")
+	metrics.Count("weir_mail_delivered_total", 1, ":588")
+	metrics.Set("weir_http_upstream_addresses", 3, ":80", "http://a")
 	_, body, _ := get(t, "GET", site+"/metrics", "")
 	for _, want := range []string{
-		`weir_smtp_sessions{gate=":587"} 1`, `weir_smtp_logins_total{gate=":587",result="wrong"} 1`,
-		`weir_smtp_logins_total{gate=":587",result="ok"} 0`,
+		`weir_smtp_sessions{gate=":587"} 1`,
 		`weir_smtp_bound_reached_total{bound="recipients",gate=":587"} 1`,
 		`weir_smtp_bound_reached_total{bound="sessions",gate=":587"} 0`,
-		`weir_mail_accepted_total{gate=":587",result="passed"} 15`,
-		`weir_mail_accepted_total{gate=":587",result="delayed"} 25`,
-		`weir_mail_accepted_total{gate=":587",result="held"} 3`,
-		`weir_mail_accepted_total{gate=":587",result="withheld"} 9`,
-		`weir_mail_accepted_total{gate=":587",result="pooled"} 2`,
 		`weir_mail_refused_total{gate=":587",reason="stopped"} 4`, `weir_mail_delivered_total{gate=":587"} 5`,
-		`weir_mail_deferred_total{gate=":587"} 6`,
-		`weir_mail_bounced_total{gate=":587"} 7`, `weir_mail_ambiguous_total{gate=":587"} 8`,
-		`weir_mail_stops_total{throttle="outgoing"} 1`,
-		`weir_reach_flags_total{throttle="contacts"} 1`,
-		`weir_postfix_connections{gate="127.0.0.1:10040"} 1`,
-		`weir_postfix_requests_total{action="DUNNO",gate="127.0.0.1:10040"} 1`,
+		`weir_http_upstream_addresses{gate=":80",server="http://a"} 3`,
 		`weir_bound_reached_total{bound="selfservice_requests"} 0`,
 	} {
 		if !strings.Contains(body, want+"\n") {
 			t.Errorf("no %s", want)
 		}
 	}
-	metrics.ForgetSMTP(":587")
-	metrics.ForgetPolicyService("127.0.0.1:10040")
+	metrics.Forget("smtp", "gate", ":587")
+	metrics.Forget("mail", "gate", ":587")
 	if _, body, _ := get(t, "GET", site+"/metrics", ""); strings.Contains(body, ":587") ||
-		strings.Contains(body, ":10040") {
-		t.Error("series of forgotten gates are still there")
+		!strings.Contains(body, `weir_mail_delivered_total{gate=":588"} 1`) {
+		t.Error("series of a forgotten gate are still there, or those of another are not")
 	}
 }

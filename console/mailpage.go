@@ -64,7 +64,7 @@ func (v *visit) messages(in MailQuery, path string) (list messageList, err error
 			return list, Invalid("after: " + err.Error())
 		}
 	}
-	out, err := v.do(&queueList.Call, &in)
+	out, err := v.do(&QueueListCall.Call, &in)
 	if err != nil {
 		return list, err
 	}
@@ -115,7 +115,7 @@ func mailOverview(v *visit) (any, error) {
 	if shown.Mail == nil {
 		return nil, errNoMail
 	}
-	stopped, err := v.do(&userList.Call, &UserQuery{Stopped: true, Limit: pageLines})
+	stopped, err := v.do(&UserListCall.Call, &UserQuery{Stopped: true, Limit: pageLines})
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +131,7 @@ func mailOverview(v *visit) (any, error) {
 		shown.States = append(shown.States, s.String())
 	}
 	shown.Query.User, shown.Query.State = v.query.Get("user"), v.query.Get("state")
-	in := MailQuery{User: shown.Query.User}
+	in := MailQuery{MailFilter: MailFilter{User: shown.Query.User}}
 	if shown.Query.State != "" {
 		if err := in.State.UnmarshalText([]byte(shown.Query.State)); err != nil {
 			return nil, Invalid("state: " + err.Error())
@@ -145,7 +145,7 @@ func mailOverview(v *visit) (any, error) {
 		if id, err := store.ParseMailID(shown.Track); err == nil {
 			in = TrackQuery{ID: id}
 		}
-		found, err := v.do(&mailTrack.Call, &in)
+		found, err := v.do(&MailTrackCall.Call, &in)
 		if e := new(Error); errors.As(err, &e) && e.Code == http.StatusNotFound {
 			return shown, nil
 		} else if err != nil {
@@ -169,7 +169,7 @@ func mailUser(v *visit) (any, error) {
 		Past  userPast
 		List  messageList
 	}{UserView: out.(UserView)}
-	past, err := v.do(&userHistory.Call, &Name{name})
+	past, err := v.do(&UserHistoryCall.Call, &Name{name})
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +179,7 @@ func mailUser(v *visit) (any, error) {
 			shown.Reach = nil // no throttle knows them
 		}
 	}
-	shown.List, err = v.messages(MailQuery{User: name}, "mail-user")
+	shown.List, err = v.messages(MailQuery{MailFilter: MailFilter{User: name}}, "mail-user")
 	return shown, err
 }
 
@@ -188,7 +188,7 @@ func mailMessage(v *visit) (any, error) {
 	if err != nil {
 		return nil, Invalid("This is not the id of a message: it has 13 letters and digits.")
 	}
-	out, err := v.do(&queueShow.Call, &MailName{id})
+	out, err := v.do(&QueueShowCall.Call, &MailName{id})
 	if err != nil {
 		return nil, err
 	}

@@ -116,9 +116,9 @@ func NewMetrics(version string) *Metrics {
 	m.registry.MustRegister(build, collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(liveHeap)),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	// A rate over a series that appears with its first event misses that event. So known series are declared.
-	m.counter("weir_reloads_total", resultName(true))
-	m.counter("weir_reloads_total", resultName(false))
-	m.counter("weir_api_expired_holds_total")
+	m.Count("weir_reloads_total", 0, "ok")
+	m.Count("weir_reloads_total", 0, "failed")
+	m.Count("weir_api_expired_holds_total", 0)
 	m.gauge("weir_api_holds")
 	for _, bound := range []string{boundConsole, boundControl, boundPages, boundPageRequests,
 		boundProfiles} {
@@ -135,10 +135,29 @@ func (m *Metrics) gauge(name string, labels ...string) prometheus.Gauge {
 	return m.gauges[name].WithLabelValues(labels...)
 }
 
-// forget drops the series of a gate that is no more from the metrics of one kind, as in weir_KIND_requests_total.
-func (m *Metrics) forget(kind, gate string) { m.forgetWith(kind, prometheus.Labels{"gate": gate}) }
+// Count adds to a counter. With 0 its series is there before anything happens: an increase from no series is none. The
+// values of labels must come from small sets.
+func (m *Metrics) Count(name string, n int, labels ...string) {
+	m.counter(name, labels...).Add(float64(n))
+}
 
-// forgetWith drops the series of a kind of gates that have these labels.
+// Move makes a gauge larger or smaller.
+func (m *Metrics) Move(name string, delta int, labels ...string) {
+	m.gauge(name, labels...).Add(float64(delta))
+}
+
+// Set sets a gauge.
+func (m *Metrics) Set(name string, to int, labels ...string) {
+	m.gauge(name, labels...).Set(float64(to))
+}
+
+// Forget drops the series that have a label of this value, as of a gate that is no more, from the metrics of one kind:
+// weir_KIND_requests_total is one of them.
+func (m *Metrics) Forget(kind, label, value string) {
+	m.forgetWith(kind, prometheus.Labels{label: value})
+}
+
+// forgetWith drops the series of a kind that have these labels.
 func (m *Metrics) forgetWith(kind string, of prometheus.Labels) {
 	prefix := "weir_" + kind + "_"
 	for _, w := range written {
@@ -168,34 +187,7 @@ func (m *Metrics) Handler() http.Handler {
 const maxScrapes = 4
 
 // DeclareBound makes the series of a bound that has not been reached yet.
-func (m *Metrics) DeclareBound(bound string) { m.counter("weir_bound_reached_total", bound) }
+func (m *Metrics) DeclareBound(bound string) { m.Count("weir_bound_reached_total", 0, bound) }
 
 // BoundReached counts something that was turned away at a bound. The name must come from a small set.
-func (m *Metrics) BoundReached(bound string) { m.counter("weir_bound_reached_total", bound).Inc() }
-
-// BoundReachedBy is BoundReached for several at once.
-func (m *Metrics) BoundReachedBy(bound string, n int64) {
-	m.counter("weir_bound_reached_total", bound).Add(float64(n))
-}
-
-// DeclareSpans makes the series of what may become of spans.
-func (m *Metrics) DeclareSpans(results ...string) {
-	for _, result := range results {
-		m.counter("weir_traces_spans_total", result)
-	}
-}
-
-// Spans counts what became of spans.
-func (m *Metrics) Spans(result string, n int64) {
-	m.counter("weir_traces_spans_total", result).Add(float64(n))
-}
-
-// Reloaded counts a reload.
-func (m *Metrics) Reloaded(ok bool) { m.counter("weir_reloads_total", resultName(ok)).Inc() }
-
-func resultName(ok bool) string {
-	if ok {
-		return "ok"
-	}
-	return "failed"
-}
+func (m *Metrics) BoundReached(bound string) { m.Count("weir_bound_reached_total", 1, bound) }

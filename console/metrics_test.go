@@ -11,7 +11,7 @@ import (
 func TestMetrics(t *testing.T) {
 	url, m := serve(t, Options{}, newBackend())
 	m.BoundReached("waiting")
-	m.Reloaded(false)
+	m.Count("weir_reloads_total", 1, "failed")
 	h := m.HTTP(":8080")
 	h.InFlight(2)
 	h.Waiting(1)
@@ -49,7 +49,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %s", want)
 		}
 	}
-	m.Forget(":8080")
+	m.Forget("http", "gate", ":8080")
 	if _, body, _ := get(t, "GET", url+"/metrics", ""); strings.Contains(body, ":8080") {
 		t.Error("series of a forgotten gate are still there")
 	}

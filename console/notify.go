@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 
 	"weir/console/access"
@@ -9,19 +8,19 @@ import (
 )
 
 var (
-	notifyList = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
+	NotifyListCall = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
 		Commands: []string{"notify list"}, Summary: "Shows who gets notices of attacks, stopped users and the like, and whether they could be delivered."},
-		func(q *Request, _ *none) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
+		func(q *Request, _ *None) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
 
-	notifyTest = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
+	NotifyTestCall = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
 		Commands: []string{"notify test"}, Summary: "Sends a test to everybody who is told, and shows what each answered."},
-		func(q *Request, _ *none) (NotifyResults, error) {
+		func(q *Request, _ *None) (NotifyResults, error) {
 			results := q.backend.TryNotify(q, q.by())
 			if len(results) == 0 {
 				return NotifyResults{}, errNobodyTold
 			}
 			return NotifyResults{results}, nil
-		}).saying(func(_ *none, out NotifyResults) string {
+		}).saying(func(_ *None, out NotifyResults) string {
 		bad := 0
 		for _, r := range out.Results {
 			if r.Error != "" {
@@ -37,8 +36,6 @@ var (
 
 var errNobodyTold = NotFound("there are no targets for notices (notify: in the configuration lists them)")
 
-func notifyCalls() []*Call { return []*Call{&notifyList.Call, &notifyTest.Call} }
-
 // NotifyTargets are who is told, in the order of the configuration.
 type NotifyTargets struct {
 	Targets []notify.Stats `json:"targets"`
@@ -47,16 +44,6 @@ type NotifyTargets struct {
 // NotifyResults are what became of a test, in the order of the configuration.
 type NotifyResults struct {
 	Results []notify.Result `json:"results"`
-}
-
-// NotifyTargets returns who is told, and how that goes.
-func (c *Client) NotifyTargets(ctx context.Context) (NotifyTargets, error) {
-	return notifyList.ask(ctx, c, none{})
-}
-
-// TryNotify sends a test to everybody who is told.
-func (c *Client) TryNotify(ctx context.Context) (NotifyResults, error) {
-	return notifyTest.ask(ctx, c, none{})
 }
 
 // collectNotices puts how targets do into the metrics. Two targets with the same name are one.

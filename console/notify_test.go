@@ -22,21 +22,23 @@ func TestNotifyCalls(t *testing.T) {
 	path := socketPath(t)
 	control(t, path, b)
 	c := NewClient(path)
-	if all, err := c.NotifyTargets(t.Context()); err != nil || len(all.Targets) != 0 {
+	if all, err := NotifyListCall.Ask(t.Context(), c, None{}); err != nil || len(all.Targets) != 0 {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if _, err := c.TryNotify(t.Context()); err == nil || err.Error() != errNobodyTold.Msg {
+	if _, err := NotifyTestCall.Ask(t.Context(), c, None{}); err == nil || err.Error() != errNobodyTold.Msg {
 		t.Errorf("nobody is told: %v", err)
 	}
 	b.told = []notify.Stats{{Target: "one", Sent: 3}, {Target: "two", Error: "away"}}
-	if all, err := c.NotifyTargets(t.Context()); err != nil || len(all.Targets) != 2 || all.Targets[0].Sent != 3 {
+	if all, err := NotifyListCall.Ask(t.Context(), c,
+		None{}); err != nil || len(all.Targets) != 2 || all.Targets[0].Sent != 3 {
 		t.Errorf("%+v, %v", all, err)
 	}
 	want := []notify.Result{{Target: "one"}, {Target: "two", Error: "away"}}
-	if all, err := c.TryNotify(t.Context()); err != nil || len(all.Results) != 2 || all.Results[1] != want[1] {
+	if all, err := NotifyTestCall.Ask(t.Context(), c,
+		None{}); err != nil || len(all.Results) != 2 || all.Results[1] != want[1] {
 		t.Errorf("%+v, %v", all, err)
 	}
-	if said := notifyTest.said(&none{}, NotifyResults{want}); said != "1 test did not arrive: the list says why." {
+	if said := NotifyTestCall.said(&None{}, NotifyResults{want}); said != "1 test did not arrive: the list says why." {
 		t.Error(said)
 	}
 }

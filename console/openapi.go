@@ -98,6 +98,10 @@ func content(kind string, s schema) map[string]any {
 func (d *describer) parameters(t reflect.Type) (all []any) {
 	for i := range t.NumField() {
 		f := t.Field(i)
+		if f.Anonymous {
+			all = append(all, d.parameters(f.Type)...)
+			continue
+		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := map[string]any{"name": name, "in": "query", "schema": d.of(f.Type), "required": options == ""}
 		if text := d.comment(t, f.Name); text != "" {

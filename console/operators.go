@@ -104,9 +104,9 @@ func refused(err error) error {
 }
 
 var (
-	operatorList = define(Call{Method: http.MethodGet, Path: "/operators", Role: access.Admin,
+	OperatorListCall = define(Call{Method: http.MethodGet, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator list"}, Summary: "Shows who may log in to the console."},
-		withAccess(func(q *Request, d *access.Operators, _ *none) (OperatorList, error) {
+		withAccess(func(q *Request, d *access.Operators, _ *None) (OperatorList, error) {
 			all, err := d.List(q)
 			return OperatorList{all}, err
 		}))
@@ -124,7 +124,7 @@ var (
 			return v, err
 		})).logged().saying(func(in *NewOperator, _ access.OperatorView) string { return "Added: " + in.Name + "." })
 
-	operatorRemove = define(Call{Method: http.MethodDelete, Path: "/operators", Role: access.Admin,
+	OperatorRemoveCall = define(Call{Method: http.MethodDelete, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator remove"},
 		Summary:  "Removes an operator. Their sessions end at once, and the tokens that they made on the console."},
 		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
@@ -132,7 +132,7 @@ var (
 			return Removed{in.Name}, missing(err, "there is no operator %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
-	operatorRole = define(Call{Method: http.MethodPost, Path: "/operators/role", Role: access.Admin,
+	OperatorRoleCall = define(Call{Method: http.MethodPost, Path: "/operators/role", Role: access.Admin,
 		Commands: []string{"operator role"},
 		Summary:  "Gives an operator another role: view, act or admin. It holds at once, also in open sessions."},
 		withAccess(func(q *Request, d *access.Operators, in *OperatorRole) (access.OperatorView, error) {
@@ -142,7 +142,7 @@ var (
 		return in.Name + " has the role " + string(in.Role) + " now."
 	})
 
-	operatorSessions = define(Call{Method: http.MethodGet, Path: "/operators/sessions", Role: access.View,
+	OperatorSessionsCall = define(Call{Method: http.MethodGet, Path: "/operators/sessions", Role: access.View,
 		Commands: []string{"operator sessions"},
 		Summary:  "Shows the open sessions of an operator. Those of another operator need the role admin."},
 		withAccess(func(q *Request, d *access.Operators, in *Name) (SessionList, error) {
@@ -153,7 +153,7 @@ var (
 			return SessionList{all}, missing(err, "there is no operator %q", in.Name)
 		}))
 
-	operatorLogOut = define(Call{Method: http.MethodDelete, Path: "/operators/sessions", Role: access.View,
+	OperatorLogOutCall = define(Call{Method: http.MethodDelete, Path: "/operators/sessions", Role: access.View,
 		Commands: []string{"operator logout"},
 		Summary:  "Ends sessions of an operator at once. Those of another operator need the role admin."},
 		withAccess(func(q *Request, d *access.Operators, in *SessionEnd) (SessionsEnded, error) {
@@ -172,7 +172,7 @@ var (
 		return "Ended: " + several(out.Ended, "session") + " of " + in.Name + "."
 	})
 
-	operatorPassword = define(Call{Method: http.MethodPost, Path: "/operators/password", Role: access.View,
+	OperatorPasswordCall = define(Call{Method: http.MethodPost, Path: "/operators/password", Role: access.View,
 		Commands: []string{"operator password"},
 		Summary: "Changes the password of an operator, and ends their sessions. One's own needs the old one, that of " +
 			"another operator the role admin."},
@@ -194,14 +194,14 @@ var (
 		return "The password of " + in.Name + " is changed."
 	})
 
-	tokenList = define(Call{Method: http.MethodGet, Path: "/tokens", Role: access.Admin,
+	TokenListCall = define(Call{Method: http.MethodGet, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token list"}, Summary: "Shows the tokens of programs, without their secrets."},
-		withAccess(func(q *Request, d *access.Operators, _ *none) (TokenList, error) {
+		withAccess(func(q *Request, d *access.Operators, _ *None) (TokenList, error) {
 			all, err := d.Tokens(q)
 			return TokenList{all}, err
 		}))
 
-	tokenAdd = define(Call{Method: http.MethodPost, Path: "/tokens", Role: access.Admin,
+	TokenAddCall = define(Call{Method: http.MethodPost, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token add"}, Summary: "Makes a token for a program. Its secret is shown this once."},
 		withAccess(func(q *Request, d *access.Operators, in *NewToken) (MadeToken, error) {
 			k, secret, err := d.AddToken(q, q.Who, in.Name, in.Role, time.Duration(in.For))
@@ -211,18 +211,12 @@ var (
 			return MadeToken{k, secret}, err
 		})).logged().once()
 
-	tokenRevoke = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
+	TokenRevokeCall = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
 		Commands: []string{"token revoke"}, Summary: "Ends a token at once."},
 		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
 			return Removed{in.Name}, missing(d.RevokeToken(q, q.Who, in.Name), "there is no token %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Revoked: " + in.Name + "." })
 )
-
-func operatorCalls() []*Call {
-	return []*Call{&operatorList.Call, &operatorAdd.Call, &operatorRemove.Call, &operatorRole.Call,
-		&operatorSessions.Call, &operatorLogOut.Call, &operatorPassword.Call, &tokenList.Call, &tokenAdd.Call,
-		&tokenRevoke.Call}
-}
 
 // ownOrAdmin refuses what somebody without the role admin asks about another operator.
 func (q *Request) ownOrAdmin(name, what string) error {
@@ -235,49 +229,6 @@ func (q *Request) ownOrAdmin(name, what string) error {
 	return &Error{http.StatusForbidden, what + " needs the role admin"}
 }
 
-// Operators returns who may log in.
-func (c *Client) Operators(ctx context.Context) (OperatorList, error) {
-	return operatorList.ask(ctx, c, none{})
-}
-
 func (c *Client) AddOperator(ctx context.Context, n NewOperator) (access.OperatorView, error) {
-	return operatorAdd.ask(ctx, c, n)
-}
-
-// RemoveOperator removes an operator.
-func (c *Client) RemoveOperator(ctx context.Context, name string) (Removed, error) {
-	return operatorRemove.ask(ctx, c, Name{name})
-}
-
-// SetRole gives an operator another role.
-func (c *Client) SetRole(ctx context.Context, r OperatorRole) (access.OperatorView, error) {
-	return operatorRole.ask(ctx, c, r)
-}
-
-// Sessions returns the open sessions of an operator.
-func (c *Client) Sessions(ctx context.Context, name string) (SessionList, error) {
-	return operatorSessions.ask(ctx, c, Name{name})
-}
-
-// EndSessions ends sessions of an operator.
-func (c *Client) EndSessions(ctx context.Context, e SessionEnd) (SessionsEnded, error) {
-	return operatorLogOut.ask(ctx, c, e)
-}
-
-// SetOperatorPassword changes the password of an operator.
-func (c *Client) SetOperatorPassword(ctx context.Context, p OperatorPassword) (Changed, error) {
-	return operatorPassword.ask(ctx, c, p)
-}
-
-// Tokens returns the tokens, without their secrets.
-func (c *Client) Tokens(ctx context.Context) (TokenList, error) { return tokenList.ask(ctx, c, none{}) }
-
-// AddToken makes a token.
-func (c *Client) AddToken(ctx context.Context, n NewToken) (MadeToken, error) {
-	return tokenAdd.ask(ctx, c, n)
-}
-
-// RevokeToken ends a token.
-func (c *Client) RevokeToken(ctx context.Context, name string) (Removed, error) {
-	return tokenRevoke.ask(ctx, c, Name{name})
+	return operatorAdd.Ask(ctx, c, n)
 }

@@ -44,11 +44,11 @@ type operatorRow struct {
 }
 
 func showOperators(v *visit) (any, error) {
-	all, err := operatorList.on(v.Request, none{})
+	all, err := OperatorListCall.on(v.Request, None{})
 	if err != nil {
 		return nil, err
 	}
-	tokens, err := tokenList.on(v.Request, none{})
+	tokens, err := TokenListCall.on(v.Request, None{})
 	shown := operatorsShown{Tokens: tokens.Tokens, Roles: roles, Shortest: login.MinPassword}
 	for _, o := range all.Operators {
 		shown.Operators = append(shown.Operators, operatorRow{o, o.Name == v.Who.Operator})
@@ -68,7 +68,7 @@ func showAccount(v *visit) (any, error) {
 	if v.Who.Operator == "" {
 		return nil, NotFound("You are not an operator of weir, so there is no password and no session to look at.")
 	}
-	all, err := operatorSessions.on(v.Request, Name{v.Who.Operator})
+	all, err := OperatorSessionsCall.on(v.Request, Name{v.Who.Operator})
 	shown := accountShown{Name: v.Who.Operator, Sessions: all.Sessions, Shortest: login.MinPassword}
 	for _, s := range all.Sessions {
 		shown.Others = shown.Others || !s.Here

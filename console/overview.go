@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"fmt"
 	"net/http"
 	"time"
@@ -184,7 +183,7 @@ type Change struct {
 }
 
 var (
-	overviewGet = define(Call{Method: http.MethodGet, Path: "/overview", Role: access.View, Commands: []string{"top"},
+	OverviewGetCall = define(Call{Method: http.MethodGet, Path: "/overview", Role: access.View, Commands: []string{"top"},
 		Summary: "Shows what passes every gate and throttle, now and lately, and who is held back."},
 		func(q *Request, in *OverviewQuery) (Overview, error) {
 			if err := in.Validate(); err != nil {
@@ -193,7 +192,7 @@ var (
 			return q.backend.Overview(*in), nil
 		})
 
-	refusalsList = define(Call{Method: http.MethodGet, Path: "/refusals", Role: access.View,
+	RefusalsListCall = define(Call{Method: http.MethodGet, Path: "/refusals", Role: access.View,
 		Commands: []string{"refusals"}, Summary: "Shows the last refusals, with the rule and its figures."},
 		func(q *Request, in *RefusalQuery) (RefusalPage, error) {
 			if err := in.Validate(); err != nil {
@@ -202,15 +201,3 @@ var (
 			return q.backend.Refusals(*in), nil
 		})
 )
-
-func overviewCalls() []*Call { return []*Call{&overviewGet.Call, &refusalsList.Call} }
-
-// Overview returns how weir fares.
-func (c *Client) Overview(ctx context.Context, q OverviewQuery) (Overview, error) {
-	return overviewGet.ask(ctx, c, q)
-}
-
-// Refusals returns the last refusals.
-func (c *Client) Refusals(ctx context.Context, q RefusalQuery) (RefusalPage, error) {
-	return refusalsList.ask(ctx, c, q)
-}

@@ -119,7 +119,7 @@ func TestOverviewCalls(t *testing.T) {
 	control(t, path, b)
 	ctx, c := t.Context(), NewClient(path)
 
-	o, err := c.Overview(ctx, OverviewQuery{Window: OneHour, Since: 5, Top: 3, Last: 4})
+	o, err := OverviewGetCall.Ask(ctx, c, OverviewQuery{Window: OneHour, Since: 5, Top: 3, Last: 4})
 	if err != nil || !reflect.DeepEqual(o, func() Overview {
 		want := b.overview
 		want.Gates[0].Hour.Events = o.Gates[0].Hour.Events
@@ -130,10 +130,10 @@ func TestOverviewCalls(t *testing.T) {
 	if b.looked != (OverviewQuery{Window: OneHour, Since: 5, Top: 3, Last: 4}) {
 		t.Errorf("%+v", b.looked)
 	}
-	if _, err := c.Overview(ctx, OverviewQuery{}); err != nil || b.looked != (OverviewQuery{}) {
+	if _, err := OverviewGetCall.Ask(ctx, c, OverviewQuery{}); err != nil || b.looked != (OverviewQuery{}) {
 		t.Errorf("%+v %v", b.looked, err)
 	}
-	r, err := c.Refusals(ctx, RefusalQuery{Throttle: "plans", ID: "a&b", Who: "é", Limit: MaxRefusals})
+	r, err := RefusalsListCall.Ask(ctx, c, RefusalQuery{Throttle: "plans", ID: "a&b", Who: "é", Limit: MaxRefusals})
 	if err != nil || !reflect.DeepEqual(r, b.refusals) ||
 		b.sought != (RefusalQuery{Throttle: "plans", ID: "a&b", Who: "é", Limit: MaxRefusals}) {
 		t.Errorf("%+v %+v %v", r, b.sought, err)

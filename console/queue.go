@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 
-	"weir"
 	"weir/console/access"
 	"weir/store"
 )
@@ -70,23 +69,9 @@ type MailResult struct {
 
 // A MailQuery asks for a part of the queue.
 type MailQuery struct {
-	User      string        `json:"user,omitempty"`
-	State     store.State   `json:"state,omitempty"`     // with a recipient in this state
-	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
-	Recipient string        `json:"recipient,omitempty"` // a part of an address
-	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
-	Subject   string        `json:"subject,omitempty"`   // a part
-	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
-	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
-	Larger    weir.Size     `json:"larger,omitzero"`
-	Smaller   weir.Size     `json:"smaller,omitzero"`
-	After     store.MailID  `json:"after,omitempty"` // the Next of the page before
-	Limit     int           `json:"limit,omitempty"` // at most MaxMailPage, which is the default
-}
-
-func (q *MailQuery) filter() MailFilter {
-	return MailFilter{q.User, q.Sender, q.Recipient, q.Domain, q.Subject, q.State, q.Older, q.Newer,
-		q.Larger, q.Smaller}
+	MailFilter
+	After store.MailID `json:"after,omitempty"` // the Next of the page before
+	Limit int          `json:"limit,omitempty"` // at most MaxMailPage, which is the default
 }
 
 // A MailName names a message.
@@ -117,14 +102,14 @@ func saidMail(done string) func(*MailOrder, MailResult) string {
 }
 
 var (
-	queueList = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
+	QueueListCall = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
 		Summary: "Shows a part of the mail that waits."},
 		withMail(func(q *Request, m Mail, in *MailQuery) (MailPage, error) {
 			limit, err := limitOf(in.Limit, MaxMailPage)
 			if err != nil {
 				return MailPage{}, err
 			}
-			f := in.filter()
+			f := in.MailFilter
 			if err := f.check(); err != nil {
 				return MailPage{}, err
 			}
@@ -140,7 +125,7 @@ var (
 			return pageOf(found, limit), err
 		}))
 
-	queueShow = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
+	QueueShowCall = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
 		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
 			found, header, text, err := m.ShowMail(q, in.ID)
@@ -197,12 +182,7 @@ func cut(q store.Queued, most int) MailLine {
 
 // Queue returns a part of the queue.
 func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
-	return queueList.ask(ctx, c, MailQuery{User: q.User, State: q.State, After: q.After, Limit: limit})
-}
-
-// ShowMail returns a message with its header.
-func (c *Client) ShowMail(ctx context.Context, id store.MailID) (MailView, error) {
-	return queueShow.ask(ctx, c, MailName{id})
+	return QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, limit})
 }
 
 // Release sends held and delayed messages at once.
@@ -221,12 +201,13 @@ func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
 }
 
 // order sends an order in parts of at most MaxMailOrder messages.
-func (c *Client) order(ctx context.Context, by *call[MailOrder, MailResult], o MailOrder) (all MailResult, err error) {
+func (c *Client) order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
+	err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o
 		part.Mails = o.Mails[:min(len(o.Mails), MaxMailOrder)]
 		o.Mails = o.Mails[len(part.Mails):]
-		r, err := by.ask(ctx, c, part)
+		r, err := by.Ask(ctx, c, part)
 		if err != nil {
 			return all, err
 		}

@@ -136,7 +136,7 @@ func reachOrder(do func(Reach, context.Context, string, string, string) (ReachVi
 }
 
 var (
-	reachList = define(Call{Method: http.MethodGet, Path: "/reach", Role: access.View,
+	ReachListCall = define(Call{Method: http.MethodGet, Path: "/reach", Role: access.View,
 		Commands: []string{"reach list"}, Summary: "Shows who is flagged for writing to too many new people."},
 		withReach(func(q *Request, reach Reach, in *ReachList) (ReachPage, error) {
 			limit, err := limitOf(in.Limit, MaxReachPage)
@@ -149,7 +149,7 @@ var (
 		}))
 
 	// The name is a parameter and no part of the path: it may be any text.
-	reachShow = define(Call{Method: http.MethodGet, Path: "/reach/user", Role: access.View,
+	ReachShowCall = define(Call{Method: http.MethodGet, Path: "/reach/user", Role: access.View,
 		Commands: []string{"reach show"}, Summary: "Shows what reach throttles know of a user."},
 		withReach(func(q *Request, reach Reach, in *ReachName) (ReachUser, error) {
 			o := ReachOrder{User: in.Name, Throttle: in.Throttle}
@@ -160,17 +160,17 @@ var (
 			return ReachUser{o.User, found}, err
 		}))
 
-	reachFlag = define(Call{Method: http.MethodPost, Path: "/reach/flag", Role: access.Act,
+	ReachFlagCall = define(Call{Method: http.MethodPost, Path: "/reach/flag", Role: access.Act,
 		Commands: []string{"reach flag"}, Summary: "Flags a user until an operator clears the flag."},
 		reachOrder(Reach.Flag)).logged().
 		saying(func(in *ReachOrder, _ ReachView) string { return "Flagged: " + in.User + "." })
 
-	reachClear = define(Call{Method: http.MethodPost, Path: "/reach/clear", Role: access.Act,
+	ReachClearCall = define(Call{Method: http.MethodPost, Path: "/reach/clear", Role: access.Act,
 		Commands: []string{"reach clear"}, Summary: "Ends the flag of a user and resets the counts."},
 		reachOrder(Reach.Clear)).logged().
 		saying(func(in *ReachOrder, _ ReachView) string { return "No longer flagged: " + in.User + "." })
 
-	reachUsual = define(Call{Method: http.MethodGet, Path: "/reach/usual", Role: access.View,
+	ReachUsualCall = define(Call{Method: http.MethodGet, Path: "/reach/usual", Role: access.View,
 		Commands: []string{"reach usual"}, Summary: "Shows what a reach throttle has learnt of all its users together."},
 		withReach(func(q *Request, reach Reach, in *ReachThrottle) (ReachUsual, error) {
 			if err := checkThrottle(in.Throttle); err != nil {
@@ -179,31 +179,3 @@ var (
 			return reach.Usual(q, in.Throttle)
 		}))
 )
-
-func reachCalls() []*Call {
-	return []*Call{&reachList.Call, &reachShow.Call, &reachFlag.Call, &reachClear.Call, &reachUsual.Call}
-}
-
-// FlaggedUsers returns the flagged users; limit 0 means MaxReachPage.
-func (c *Client) FlaggedUsers(ctx context.Context, limit int) (ReachPage, error) {
-	return reachList.ask(ctx, c, ReachList{limit})
-}
-
-// ReachUser returns the state of a user in a throttle, or in all that know them.
-func (c *Client) ReachUser(ctx context.Context, user, throttle string) (ReachUser, error) {
-	return reachShow.ask(ctx, c, ReachName{user, throttle})
-}
-
-func (c *Client) FlagUser(ctx context.Context, user, throttle string) (ReachView, error) {
-	return reachFlag.ask(ctx, c, ReachOrder{User: user, Throttle: throttle})
-}
-
-// ClearUser ends the flag of a user.
-func (c *Client) ClearUser(ctx context.Context, user, throttle string) (ReachView, error) {
-	return reachClear.ask(ctx, c, ReachOrder{User: user, Throttle: throttle})
-}
-
-// ReachUsual returns what a throttle has learnt of all its users together.
-func (c *Client) ReachUsual(ctx context.Context, throttle string) (ReachUsual, error) {
-	return reachUsual.ask(ctx, c, ReachThrottle{throttle})
-}

@@ -55,7 +55,8 @@ func TestReachOverTheSocket(t *testing.T) {
 	control(t, path, w)
 	c, ctx := NewClient(path), t.Context()
 
-	if p, err := c.FlaggedUsers(ctx, 0); err != nil || p.Users == nil || len(p.Users) != 0 || p.More ||
+	if p, err := ReachListCall.Ask(ctx, c,
+		ReachList{Limit: 0}); err != nil || p.Users == nil || len(p.Users) != 0 || p.More ||
 		w.limit != MaxReachPage+1 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -66,31 +67,37 @@ func TestReachOverTheSocket(t *testing.T) {
 		{Throttle: "contacts", User: "bob", Flagged: true, Shadow: true, Exempt: true, Windows: []ReachWindow{},
 			Problem: "it is from a newer weir"},
 	}
-	if p, err := c.FlaggedUsers(ctx, 2); err != nil || !reflect.DeepEqual(p, ReachPage{Users: w.users}) {
+	if p, err := ReachListCall.Ask(ctx, c, ReachList{Limit: 2}); err != nil || !reflect.DeepEqual(p,
+		ReachPage{Users: w.users}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := c.FlaggedUsers(ctx, 1); err != nil || !reflect.DeepEqual(p, ReachPage{w.users[:1], true}) {
+	if p, err := ReachListCall.Ask(ctx, c, ReachList{Limit: 1}); err != nil || !reflect.DeepEqual(p,
+		ReachPage{w.users[:1], true}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	for _, limit := range []int{-1, MaxReachPage + 1} {
-		if _, err := c.FlaggedUsers(ctx, limit); code(err) != http.StatusBadRequest {
+		if _, err := ReachListCall.Ask(ctx, c, ReachList{Limit: limit}); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
 
 	const name, throttle = "../a b&c=d/é", "x/../y&z"
-	if u, err := c.ReachUser(ctx, name, throttle); err != nil || w.asked != "show "+name+" "+throttle ||
+	if u, err := ReachShowCall.Ask(ctx, c, ReachName{Name: name,
+		Throttle: throttle}); err != nil || w.asked != "show "+name+" "+throttle ||
 		!reflect.DeepEqual(u, ReachUser{name, w.users}) {
 		t.Errorf("%q: %+v, %v", w.asked, u, err)
 	}
-	if v, err := c.FlagUser(ctx, name, throttle); err != nil || w.asked != "flag "+name+" "+throttle || w.by != me() ||
+	if v, err := ReachFlagCall.Ask(ctx, c, ReachOrder{User: name,
+		Throttle: throttle}); err != nil || w.asked != "flag "+name+" "+throttle || w.by != me() ||
 		!v.Flagged {
 		t.Errorf("%q by %q: %+v, %v", w.asked, w.by, v, err)
 	}
-	if v, err := c.ClearUser(ctx, name, ""); err != nil || w.asked != "clear "+name+" " || w.by != me() || v.Flagged {
+	if v, err := ReachClearCall.Ask(ctx, c,
+		ReachOrder{User: name}); err != nil || w.asked != "clear "+name+" " || w.by != me() || v.Flagged {
 		t.Errorf("%q by %q: %+v, %v", w.asked, w.by, v, err)
 	}
-	if u, err := c.ReachUsual(ctx, throttle); err != nil || w.asked != "usual "+throttle || u.Throttle != throttle ||
+	if u, err := ReachUsualCall.Ask(ctx, c,
+		ReachThrottle{Throttle: throttle}); err != nil || w.asked != "usual "+throttle || u.Throttle != throttle ||
 		len(u.Cohorts) != 1 || u.Cohorts[0].Samples != 1000 {
 		t.Errorf("%q: %+v, %v", w.asked, u, err)
 	}
@@ -99,12 +106,12 @@ func TestReachOverTheSocket(t *testing.T) {
 	w.asked = ""
 	long := strings.Repeat("x", store.MaxAccount+1)
 	for what, err := range map[string]error{
-		"no name":       second(c.ReachUser(ctx, "", "")),
-		"nobody":        second(c.FlagUser(ctx, "", "contacts")),
-		"long name":     second(c.ClearUser(ctx, long, "")),
-		"two lines":     second(c.FlagUser(ctx, "a\nb", "")),
-		"long throttle": second(c.ReachUser(ctx, "ann", long[:store.MaxThrottle+1])),
-		"two throttles": second(c.ReachUsual(ctx, "a\nb")),
+		"no name":       second(ReachShowCall.Ask(ctx, c, ReachName{Name: ""})),
+		"nobody":        second(ReachFlagCall.Ask(ctx, c, ReachOrder{User: "", Throttle: "contacts"})),
+		"long name":     second(ReachClearCall.Ask(ctx, c, ReachOrder{User: long})),
+		"two lines":     second(ReachFlagCall.Ask(ctx, c, ReachOrder{User: "a\nb"})),
+		"long throttle": second(ReachShowCall.Ask(ctx, c, ReachName{Name: "ann", Throttle: long[:store.MaxThrottle+1]})),
+		"two throttles": second(ReachUsualCall.Ask(ctx, c, ReachThrottle{Throttle: "a\nb"})),
 		"another field": c.call(ctx, http.MethodPost, "/api/v1/reach/flag", UserPassword{Name: "ann"}, nil),
 	} {
 		if code(err) != http.StatusBadRequest || w.asked != "" {
@@ -125,9 +132,11 @@ func TestReachOverTheSocket(t *testing.T) {
 	} {
 		w.err = test.err
 		for what, err := range map[string]error{
-			"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")),
-			"flag":  second(c.FlagUser(ctx, "ann", "")),
-			"clear": second(c.ClearUser(ctx, "ann", "")), "usual": second(c.ReachUsual(ctx, "")),
+			"list": second(ReachListCall.Ask(ctx, c, ReachList{Limit: 0})), "show": second(ReachShowCall.Ask(ctx, c,
+				ReachName{Name: "ann"})),
+			"flag": second(ReachFlagCall.Ask(ctx, c, ReachOrder{User: "ann"})),
+			"clear": second(ReachClearCall.Ask(ctx, c,
+				ReachOrder{User: "ann"})), "usual": second(ReachUsualCall.Ask(ctx, c, ReachThrottle{Throttle: ""})),
 		} {
 			if code(err) != test.code || err.Error() != test.text {
 				t.Errorf("%s: %v: %d %v", what, test.err, code(err), err)
@@ -141,9 +150,11 @@ func TestNoReachThrottle(t *testing.T) {
 	_, c := controlledMail(t)
 	ctx := t.Context()
 	for what, err := range map[string]error{
-		"list": second(c.FlaggedUsers(ctx, 0)), "show": second(c.ReachUser(ctx, "ann", "")),
-		"flag":  second(c.FlagUser(ctx, "ann", "")),
-		"clear": second(c.ClearUser(ctx, "ann", "")), "usual": second(c.ReachUsual(ctx, "")),
+		"list": second(ReachListCall.Ask(ctx, c, ReachList{Limit: 0})), "show": second(ReachShowCall.Ask(ctx, c,
+			ReachName{Name: "ann"})),
+		"flag":  second(ReachFlagCall.Ask(ctx, c, ReachOrder{User: "ann"})),
+		"clear": second(ReachClearCall.Ask(ctx, c, ReachOrder{User: "ann"})), "usual": second(ReachUsualCall.Ask(ctx,
+			c, ReachThrottle{Throttle: ""})),
 	} {
 		if code(err) != http.StatusNotFound ||
 			err.Error() != "there is no reach throttle (throttles: {NAME: {reach: {}}} makes one)" {

@@ -184,22 +184,14 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, notGenuine)
 		return
 	}
-	if fromElsewhere(r, s.options.Load().URL) {
-		s.fail(w, r, otherSite)
+	v, ok := s.readForm(w, r, ticket)
+	if !ok {
 		return
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	err := r.ParseForm()
-	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		s.fail(w, r, tooLong)
-		return
-	}
-	a, wrong := readAsk(r.PostForm)
+	a, err := readAsk(v)
 	switch {
-	case err != nil || wrong != nil:
+	case err != nil:
 		s.fail(w, r, noSense)
-	case !s.forms.genuine(ticket, a.form):
-		s.fail(w, r, formNotGenuine)
 	case a.do == "ask-delete" || a.do == "ask-delete-all":
 		s.confirm(w, r, ticket, a)
 	default:

@@ -18,16 +18,17 @@ func sourcesPage() *page {
 const pageLines = 100
 
 func sources(v *visit) (any, error) {
+	status := v.status()
 	shown := struct {
 		Blooms []bloomRow
 		XDP    []XDPStatus
 		Status BanStatus
 		Filter string
 		BanPage
-	}{XDP: v.backend.XDP(), Status: v.backend.BanStatus(), Filter: v.query.Get("filter")}
-	for _, t := range v.backend.Throttles() {
-		if s := t.Status(); s.Bloom != nil {
-			shown.Blooms = append(shown.Blooms, rowOf(s))
+	}{XDP: status.XDP, Status: status.Bans, Filter: v.query.Get("filter")}
+	for _, t := range status.Throttles {
+		if t.Bloom != nil {
+			shown.Blooms = append(shown.Blooms, rowOf(t))
 		}
 	}
 	var err error

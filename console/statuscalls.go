@@ -15,18 +15,18 @@ type Name struct {
 var (
 	statusGet = define(Call{Method: http.MethodGet, Path: "/status", Role: access.View, Commands: []string{"status"},
 		Summary: "Shows what a running weir does."},
-		func(q *Request, _ *none) (Status, error) { return q.backend.Status(), nil })
+		func(q *Request, _ *None) (Status, error) { return q.backend.Status(), nil })
 
-	whyAsk = define(Call{Method: http.MethodPost, Path: "/why", Role: access.View, Commands: []string{"why"},
+	WhyAskCall = define(Call{Method: http.MethodPost, Path: "/why", Role: access.View, Commands: []string{"why"},
 		Summary: "Explains what would happen to a request, or to a message, now. Nothing is charged."},
 		func(q *Request, in *Question) (Explanation, error) { return q.backend.Why(*in) })
 
 	// The account is a parameter and no part of the path: it may be any text, "../.." too.
-	accountGet = define(Call{Method: http.MethodGet, Path: "/account", Role: access.View,
+	AccountGetCall = define(Call{Method: http.MethodGet, Path: "/account", Role: access.View,
 		Commands: []string{"account get"}, Summary: "Shows what an account has used."},
 		func(q *Request, in *Name) (Account, error) { return q.backend.Account(in.Name) })
 
-	accountReset = define(Call{Method: http.MethodDelete, Path: "/account", Role: access.Act,
+	AccountResetCall = define(Call{Method: http.MethodDelete, Path: "/account", Role: access.Act,
 		Commands: []string{"account reset"},
 		Summary:  "Resets what an account has used. Its waiting requests may go; requests under way still count."},
 		func(q *Request, in *Name) (Account, error) {
@@ -52,19 +52,15 @@ var (
 
 	reloadDo = define(Call{Method: http.MethodPost, Path: "/reload", Role: access.Admin, Commands: []string{"reload"},
 		Summary: "Reads the configuration again. A reload applies completely or not at all."},
-		func(q *Request, _ *none) (Reloaded, error) {
+		func(q *Request, _ *None) (Reloaded, error) {
 			q.before = q.backend.Status().Config
 			// A client that leaves must not interrupt a reload.
 			if err := q.backend.Reload(context.WithoutCancel(q)); err != nil {
 				return Reloaded{}, err
 			}
 			return Reloaded{true}, nil
-		}).saying(func(*none, Reloaded) string { return "The configuration is in effect." })
+		}).saying(func(*None, Reloaded) string { return "The configuration is in effect." })
 )
-
-func statusCalls() []*Call {
-	return []*Call{&statusGet.Call, &whyAsk.Call, &accountGet.Call, &accountReset.Call, &shadowSet.Call, &reloadDo.Call}
-}
 
 // Reloaded is the answer to a reload.
 type Reloaded struct {
@@ -86,30 +82,15 @@ func shadowStates(throttles []Throttle) ShadowResult {
 	return all
 }
 
-func (c *Client) Status(ctx context.Context) (Status, error) { return statusGet.ask(ctx, c, none{}) }
+func (c *Client) Status(ctx context.Context) (Status, error) { return statusGet.Ask(ctx, c, None{}) }
 
 // Reload makes weir read its configuration again.
 func (c *Client) Reload(ctx context.Context) error {
-	_, err := reloadDo.ask(ctx, c, none{})
+	_, err := reloadDo.Ask(ctx, c, None{})
 	return err
-}
-
-// Account returns what the throttles know of an account.
-func (c *Client) Account(ctx context.Context, name string) (Account, error) {
-	return accountGet.ask(ctx, c, Name{name})
-}
-
-// ResetAccount forgets what an account has used, and returns its new state.
-func (c *Client) ResetAccount(ctx context.Context, name string) (Account, error) {
-	return accountReset.ask(ctx, c, Name{name})
-}
-
-// Why explains what would happen to a request now.
-func (c *Client) Why(ctx context.Context, q Question) (Explanation, error) {
-	return whyAsk.ask(ctx, c, q)
 }
 
 // SetShadow takes throttles into shadow or out of it, and returns the state of all of them.
 func (c *Client) SetShadow(ctx context.Context, s Shadow) (ShadowResult, error) {
-	return shadowSet.ask(ctx, c, s)
+	return shadowSet.Ask(ctx, c, s)
 }

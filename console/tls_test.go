@@ -98,7 +98,7 @@ func TestTLS(t *testing.T) {
 	if s, err := remote.Status(t.Context()); err != nil || s.Version != "test" {
 		t.Errorf("%+v, %v", s, err)
 	}
-	if _, err := remote.Operators(t.Context()); code(err) != http.StatusForbidden {
+	if _, err := OperatorListCall.Ask(t.Context(), remote, None{}); code(err) != http.StatusForbidden {
 		t.Errorf("%v", err)
 	}
 	wrong, err := NewRemote(Remote{URL: h.url, Token: "weir_x", Roots: pool})

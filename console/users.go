@@ -192,7 +192,7 @@ func aboutUser[In, Out any](name func(*In) string, f func(*Request, Mail, *In) (
 }
 
 var (
-	userList = define(Call{Method: http.MethodGet, Path: "/users", Role: access.View, Commands: []string{"user list"},
+	UserListCall = define(Call{Method: http.MethodGet, Path: "/users", Role: access.View, Commands: []string{"user list"},
 		Summary: "Shows a part of the mail users."},
 		withMail(func(q *Request, m Mail, in *UserQuery) (p UserPage, err error) {
 			if in.Limit, err = limitOf(in.Limit, MaxUserPage); err != nil {
@@ -229,7 +229,7 @@ var (
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
 
-	userHistory = define(Call{Method: http.MethodGet, Path: "/user/history", Role: access.View,
+	UserHistoryCall = define(Call{Method: http.MethodGet, Path: "/user/history", Role: access.View,
 		Commands: []string{"user history"},
 		Summary:  "Shows the last hour of a mail user in the throttles: working set, slack, queue and reach."},
 		aboutUser(func(in *Name) string { return in.Name },
@@ -242,7 +242,7 @@ var (
 				return Removed{in.Name}, m.RemoveUser(q, q.by(), in.Name)
 			})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
-	userSet = define(Call{Method: http.MethodPost, Path: "/user/set", Role: access.Admin,
+	UserSetCall = define(Call{Method: http.MethodPost, Path: "/user/set", Role: access.Admin,
 		Commands: []string{"user set"}, Summary: "Changes the given fields of a mail user, all of them or none."},
 		aboutUser(func(in *UserChange) string { return in.Name },
 			func(q *Request, m Mail, in *UserChange) (v UserView, err error) {
@@ -266,7 +266,7 @@ var (
 				return Changed{in.Name}, m.Passwd(q, q.by(), in.Name, in.Password)
 			})).logged().saying(func(in *UserPassword, _ Changed) string { return "Changed: " + in.Name + "." })
 
-	userStop = define(Call{Method: http.MethodPost, Path: "/user/stop", Role: access.Act,
+	UserStopCall = define(Call{Method: http.MethodPost, Path: "/user/stop", Role: access.Act,
 		Commands: []string{"user stop"}, Summary: "Stops a mail user: all their mail is held."},
 		aboutUser(func(in *UserStop) string { return in.Name },
 			func(q *Request, m Mail, in *UserStop) (v UserView, err error) {
@@ -276,7 +276,7 @@ var (
 				return m.StopUser(q, q.by(), in.Name, in.Why)
 			})).logged().saying(func(in *UserStop, _ UserView) string { return "Stopped: " + in.Name + "." })
 
-	userResume = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
+	UserResumeCall = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
 		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again. What is held stays held."},
 		aboutUser(func(in *UserResume) string { return in.Name },
 			func(q *Request, m Mail, in *UserResume) (UserView, error) {
@@ -286,52 +286,23 @@ var (
 	})
 )
 
-func userCalls() []*Call {
-	return []*Call{&userList.Call, &userAdd.Call, &userShow.Call, &userHistory.Call, &userRemove.Call,
-		&userSet.Call, &userPasswd.Call, &userStop.Call, &userResume.Call}
-}
-
-// Users returns a part of the users.
-func (c *Client) Users(ctx context.Context, q UserQuery) (UserPage, error) {
-	return userList.ask(ctx, c, q)
-}
-
 // User returns a user and their state.
 func (c *Client) User(ctx context.Context, name string) (UserView, error) {
-	return userShow.ask(ctx, c, Name{name})
-}
-
-// UserHistory returns the last hour of a user.
-func (c *Client) UserHistory(ctx context.Context, name string) (UserHistory, error) {
-	return userHistory.ask(ctx, c, Name{name})
+	return userShow.Ask(ctx, c, Name{name})
 }
 
 func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
-	return userAdd.ask(ctx, c, n)
-}
-
-// SetUser changes the given fields of a user.
-func (c *Client) SetUser(ctx context.Context, change UserChange) (UserView, error) {
-	return userSet.ask(ctx, c, change)
+	return userAdd.Ask(ctx, c, n)
 }
 
 // Passwd changes the password of a user.
 func (c *Client) Passwd(ctx context.Context, name, password string) error {
-	_, err := userPasswd.ask(ctx, c, UserPassword{name, password})
+	_, err := userPasswd.Ask(ctx, c, UserPassword{name, password})
 	return err
 }
 
 // RemoveUser removes a user.
 func (c *Client) RemoveUser(ctx context.Context, name string) error {
-	_, err := userRemove.ask(ctx, c, Name{name})
+	_, err := userRemove.Ask(ctx, c, Name{name})
 	return err
-}
-
-func (c *Client) StopUser(ctx context.Context, name, why string) (UserView, error) {
-	return userStop.ask(ctx, c, UserStop{name, why})
-}
-
-// ResumeUser lets a stopped user send again.
-func (c *Client) ResumeUser(ctx context.Context, name string, slow bool) (UserView, error) {
-	return userResume.ask(ctx, c, UserResume{name, slow})
 }

@@ -14,14 +14,14 @@ import (
 // A field is a field of a struct that a call takes.
 type field struct {
 	name string
-	at   int
+	at   []int
 }
 
-// fieldsOf returns the fields of a struct by their names in JSON.
+// fieldsOf returns the fields of a struct by their names in JSON. Those of embedded structs are its own.
 func fieldsOf(t reflect.Type) (all []field) {
-	for i := range t.NumField() {
-		if name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ","); name != "" && name != "-" {
-			all = append(all, field{name, i})
+	for _, f := range reflect.VisibleFields(t) {
+		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
+			all = append(all, field{name, f.Index})
 		}
 	}
 	return all
@@ -45,7 +45,7 @@ func valuesOf(in any) (url.Values, error) {
 	v := reflect.ValueOf(in).Elem()
 	values := url.Values{}
 	for _, f := range fieldsOf(v.Type()) {
-		of := v.Field(f.at)
+		of := v.FieldByIndex(f.at)
 		if of.IsZero() {
 			continue
 		}
@@ -89,7 +89,7 @@ func fill(in any, values url.Values) error {
 		if i < 0 {
 			return Invalid(fmt.Sprintf("%.40q is not a parameter", name))
 		}
-		if err := fillField(v.Field(fields[i].at), texts); err != nil {
+		if err := fillField(v.FieldByIndex(fields[i].at), texts); err != nil {
 			return Invalid(name + ": " + understood(err).Error())
 		}
 	}

@@ -87,7 +87,7 @@ func unknown(err error) bool {
 }
 
 func (s *whyShown) lookForAccount(v *visit) error {
-	a, err := accountGet.on(v.Request, Name{s.Sought})
+	a, err := AccountGetCall.on(v.Request, Name{s.Sought})
 	if err == nil {
 		s.Account = &a
 	}
@@ -112,13 +112,13 @@ func (s *whyShown) lookForUser(v *visit) error {
 		return err
 	}
 	s.User = &u
-	page, err := queueList.on(v.Request, MailQuery{User: u.Name, Limit: maxWhyMails})
+	page, err := QueueListCall.on(v.Request, MailQuery{MailFilter: MailFilter{User: u.Name}, Limit: maxWhyMails})
 	s.Mails = page.Mails
 	return err
 }
 
 func (s *whyShown) lookForReach(v *visit) error {
-	found, err := reachShow.on(v.Request, ReachName{Name: s.Sought})
+	found, err := ReachShowCall.on(v.Request, ReachName{Name: s.Sought})
 	s.Reach = found.Throttles
 	s.Flagged = slices.ContainsFunc(s.Reach, func(r ReachView) bool { return r.Flagged })
 	return err
@@ -129,7 +129,7 @@ func (s *whyShown) lookForMail(v *visit) error {
 	if err != nil {
 		return nil
 	}
-	m, err := queueShow.on(v.Request, MailName{id})
+	m, err := QueueShowCall.on(v.Request, MailName{id})
 	if err == nil {
 		s.Mail = &m
 		s.CanAct = slices.ContainsFunc(m.To, func(a store.Addressee) bool {
@@ -148,7 +148,7 @@ func (s *whyShown) lookForRefusals(v *visit) error {
 	}
 	for _, q := range queries {
 		q.Limit = maxWhyTimes
-		page, err := refusalsList.on(v.Request, q)
+		page, err := RefusalsListCall.on(v.Request, q)
 		if err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (s *whyShown) ask(v *visit) {
 			return
 		}
 		q.Gate = g.Gate
-		e, err := whyAsk.on(v.Request, q)
+		e, err := WhyAskCall.on(v.Request, q)
 		if err != nil {
 			continue
 		}

@@ -1,18 +1,17 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/console"
 )
 
 type accountCommand struct {
-	Get   accountGetCommand   `cmd:"" help:"Show what an account has used."`
-	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count."`
+	Get   accountGetCommand   `cmd:"" help:"Show what an account has used." example:"weir account get acme"`
+	Reset accountResetCommand `cmd:"" help:"Reset what an account has used. Its waiting requests may go; requests under way still count." example:"weir account reset acme"`
 
-	Limit  accountLimitCommand  `cmd:"" help:"Give one account a limit of its own, at once, without a reload."`
-	Limits accountLimitsCommand `cmd:"" help:"Show the limits of single accounts: those of the file, and those that operators have set."`
+	Limit  accountLimitCommand  `cmd:"" help:"Give one account a limit of its own, at once, without a reload." example:"weir account limit acme --policy per-minute --limit 50 --for 2h"`
+	Limits accountLimitsCommand `cmd:"" help:"Show the limits of single accounts: those of the file, and those that operators have set." example:"weir account limits"`
 }
 
 type accountFlags struct {
@@ -24,20 +23,17 @@ type accountFlags struct {
 type accountGetCommand struct{ accountFlags }
 
 func (c *accountGetCommand) Run(t *terminal) error {
-	return c.run(t, (*console.Client).Account)
+	return c.run(t, console.AccountGetCall)
 }
 
 type accountResetCommand struct{ accountFlags }
 
 func (c *accountResetCommand) Run(t *terminal) error {
-	return c.run(t, (*console.Client).ResetAccount)
+	return c.run(t, console.AccountResetCall)
 }
 
-func (c *accountFlags) run(t *terminal, call func(*console.Client, context.Context, string) (console.Account,
-	error)) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Account, error) {
-		return call(client, ctx, c.Name)
-	}, t.account)
+func (c *accountFlags) run(t *terminal, call *console.CallOf[console.Name, console.Account]) error {
+	return ask(t, c.target, c.JSON, call.With(console.Name{Name: c.Name}), t.account)
 }
 
 func (t *terminal) account(a *console.Account) {

@@ -57,13 +57,12 @@ func (c *accountLimitCommand) Validate() error {
 func (c *accountLimitCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.LimitResult, error) {
 		if c.Remove {
-			return client.RemoveLimit(ctx, console.LimitOf{Account: c.Name, Throttle: c.Throttle, Policy: c.Policy})
+			return console.LimitRemoveCall.Ask(ctx, client, console.LimitOf{Account: c.Name, Throttle: c.Throttle,
+				Policy: c.Policy})
 		}
-		return client.SetLimit(ctx, c.order())
+		return console.LimitSetCall.Ask(ctx, client, c.order())
 	}, func(r *console.LimitResult) {
-		for _, w := range r.Warnings {
-			fmt.Fprintln(t.err, "warning:", printable(w))
-		}
+		t.warn(r.Warnings)
 		l := &r.Limit
 		fmt.Fprintf(t.out, "%s has in %s/%s: %s", printable(l.Account), l.Throttle, l.Policy,
 			cmp.Or(l.Figures.String(), "nothing of its own"))
@@ -93,7 +92,7 @@ func (c *accountLimitsCommand) Run(t *terminal) error {
 		q := console.LimitQuery{Account: c.Name, Filter: c.Filter}
 		all.Limits, err = pages(c.Limit, console.MaxLimitPage, func(n int) ([]console.AccountLimit, bool, error) {
 			q.Limit = n
-			page, err := client.Limits(ctx, q)
+			page, err := console.LimitListCall.Ask(ctx, client, q)
 			all.Total, q.Skip = page.Total, page.Next
 			return page.Limits, page.Next != 0, err
 		})

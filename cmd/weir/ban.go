@@ -17,12 +17,12 @@ import (
 )
 
 type banCommand struct {
-	List   banListCommand   `cmd:"" help:"Show the block list."`
-	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it."`
-	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list."`
+	List   banListCommand   `cmd:"" help:"Show the block list." example:"weir ban list"`
+	Add    banAddCommand    `cmd:"" help:"Ban a client or a network: no gate serves it." example:"weir ban add 192.0.2.0/24 --for 1d --reason scraping"`
+	Remove banRemoveCommand `cmd:"" help:"Remove a client or a network from the block list." example:"weir ban remove 192.0.2.0/24"`
 
-	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before."`
-	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported."`
+	Import banImportCommand `cmd:"" help:"Import a block list from a file. It replaces what was imported under its name before." example:"weir ban import drop.txt --name drop --for 7d"`
+	Lists  banListsCommand  `cmd:"" help:"Show the block lists that were imported." example:"weir ban lists"`
 }
 
 type banListCommand struct {
@@ -140,9 +140,7 @@ func (c *banAddCommand) Run(t *terminal) error {
 	if c.For != nil {
 		order.For = *c.For
 	}
-	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
-		return client.Ban(ctx, order)
-	}, func(b console.Ban) string {
+	return c.do(t, console.BanAddCall.With(order), func(b console.Ban) string {
 		if b.Until.IsZero() {
 			return "banned permanently"
 		}
@@ -171,18 +169,14 @@ func loggedInFrom() netip.Addr {
 type banRemoveCommand struct{ banWho }
 
 func (c *banRemoveCommand) Run(t *terminal) error {
-	return c.do(t, func(client *console.Client, ctx context.Context) (console.BanResult, error) {
-		return client.Unban(ctx, c.Who)
-	}, func(console.Ban) string { return "no longer banned" })
+	return c.do(t, console.BanRemoveCall.With(console.BanWho{Who: c.Who}), func(console.Ban) string { return "no longer banned" })
 }
 
 // do changes the list, prints the warnings and says what is now true of the ban.
 func (c *banWho) do(t *terminal, call func(*console.Client, context.Context) (console.BanResult, error),
 	now func(console.Ban) string) error {
 	return ask(t, c.target, c.JSON, call, func(r *console.BanResult) {
-		for _, w := range r.Warnings {
-			fmt.Fprintln(t.err, "warning:", printable(w))
-		}
+		t.warn(r.Warnings)
 		fmt.Fprintf(t.out, "%s is %s\n", printable(r.Ban.Who), now(r.Ban))
 	})
 }

@@ -68,9 +68,7 @@ func (c *banImportCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ListResult, error) {
 		return client.ImportList(ctx, order)
 	}, func(r *console.ListResult) {
-		for _, w := range r.Warnings {
-			fmt.Fprintln(t.err, "warning:", printable(w))
-		}
+		t.warn(r.Warnings)
 		is := "is imported"
 		switch {
 		case c.DryRun:
@@ -110,7 +108,7 @@ type banListsCommand struct {
 }
 
 func (c *banListsCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).BlockLists, func(all *console.BlockListPage) {
+	return ask(t, c.target, c.JSON, console.BlockListsCall.With(console.None{}), func(all *console.BlockListPage) {
 		if len(all.Lists) == 0 {
 			fmt.Fprintln(t.out, "no block list was imported")
 			return

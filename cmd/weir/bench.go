@@ -19,7 +19,7 @@ import (
 )
 
 type benchCommand struct {
-	Flood  benchFloodCommand  `cmd:"" help:"Measure what people get while a service is flooded: with nothing in front, with nginx, with HAProxy and with weir. Also after a flood, beside invented keys, and beside an attacker who pays. Takes some minutes."`
+	Flood  benchFloodCommand  `cmd:"" help:"Measure what people get while a service is flooded: with nothing in front, with nginx, with HAProxy and with weir. Also after a flood, beside invented keys, and beside an attacker who pays. Takes some minutes." example:"weir bench flood --fronts none,weir"`
 	Solver benchSolverCommand `cmd:"" hidden:"" help:"Make stamps for weir bench flood, as it asks on standard input."`
 }
 

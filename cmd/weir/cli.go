@@ -24,38 +24,38 @@ const (
 
 // cli is the command line. Further commands are added here, one field each.
 type cli struct {
-	Serve    serveCommand    `cmd:"" help:"Run weir."`
-	Demo     demoCommand     `cmd:"" help:"Watch weir work: people and a flood in front of a small service. Needs no configuration."`
-	Init     initCommand     `cmd:"" help:"Write a configuration: ask a few questions, or take flags."`
-	Check    checkCommand    `cmd:"" help:"Check a configuration and report every error in it."`
-	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all."`
-	Status   statusCommand   `cmd:"" help:"Show what a running weir does."`
-	Top      topCommand      `cmd:"" help:"Watch a running weir: what passes each gate and throttle now, and who is held back."`
-	Capacity capacityCommand `cmd:"" help:"Show how full gates with a limited capacity are, what a stamp costs, and who pays."`
-	Refusals refusalsCommand `cmd:"" help:"Show the last refusals, with the rule and its figures."`
-	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged."`
-	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used, and set limits of single accounts."`
-	Ban      banCommand      `cmd:"" help:"Show or change the block list: clients and networks that are not served."`
-	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it."`
-	User     userCommand     `cmd:"" help:"Show or change who may send mail."`
-	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people."`
-	Audit    auditCommand    `cmd:"" help:"Show who did what, when and from where, including what weir did by itself."`
-	Notify   notifyCommand   `cmd:"" help:"Show or test who gets notices of attacks, stopped users and the like."`
-	Operator operatorCommand `cmd:"" help:"Show or change who may log in to the console."`
-	Token    tokenCommand    `cmd:"" help:"Show, make or revoke tokens, with which programs use the console."`
-	Backup   backupCommand   `cmd:"" help:"Copy the store of a running weir to a folder."`
-	Store    storeCommand    `cmd:"" help:"Check the store of a stopped weir, or recover what is left of a damaged one."`
-	Shadow   shadowCommand   `cmd:"" help:"Switch throttles to shadow, where they count and let everything pass, or back."`
-	Plan     planCommand     `cmd:"" help:"Calculate what a mechanism needs before you configure it."`
-	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: solve a gate's challenge, or put stamps into a message."`
-	Simulate simulateCommand `cmd:"" help:"Look before you throttle: see what weir would do to a mail log, a virus or a flood."`
-	Bench    benchCommand    `cmd:"" help:"Compare weir with other tools on this machine."`
-	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget a lost node."`
-	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove packet limits in the kernel."`
-	Version  versionCommand  `cmd:"" help:"Show the version."`
+	Serve    serveCommand    `cmd:"" help:"Run weir." under:"Start" example:"weir serve -c /etc/weir/weir.yaml"`
+	Demo     demoCommand     `cmd:"" help:"Watch weir work: people and a flood in front of a small service. Needs no configuration." under:"Start"`
+	Init     initCommand     `cmd:"" help:"Write a configuration: ask a few questions, or take flags." under:"Start" example:"weir init --for api --upstream http://127.0.0.1:3000 --limit 100/1m"`
+	Check    checkCommand    `cmd:"" help:"Check a configuration and report every error in it." under:"Start" example:"weir check /etc/weir/weir.yaml"`
+	Reload   reloadCommand   `cmd:"" help:"Make a running weir read its configuration again. A reload applies completely or not at all." under:"Start" example:"weir reload"`
+	Status   statusCommand   `cmd:"" help:"Show what a running weir does." under:"Watch" example:"weir status"`
+	Top      topCommand      `cmd:"" help:"Watch a running weir: what passes each gate and throttle now, and who is held back." under:"Watch" example:"weir top"`
+	Capacity capacityCommand `cmd:"" help:"Show how full gates with a limited capacity are, what a stamp costs, and who pays." under:"Watch" example:"weir capacity"`
+	Refusals refusalsCommand `cmd:"" help:"Show the last refusals, with the rule and its figures." under:"Watch" example:"weir refusals --throttle plans"`
+	Why      whyCommand      `cmd:"" help:"Explain what would happen to a request, or to a message, now. Nothing is charged." under:"Watch" example:"weir why GET /v1/things --account acme"`
+	Account  accountCommand  `cmd:"" help:"Show or reset what an account has used, and set limits of single accounts." under:"Watch"`
+	Ban      banCommand      `cmd:"" help:"Show or change the block list: clients and networks that are not served." under:"Bans"`
+	Queue    queueCommand    `cmd:"" help:"Show the mail that waits, and release, delete or retry it." under:"Mail"`
+	User     userCommand     `cmd:"" help:"Show or change who may send mail." under:"Mail"`
+	Reach    reachCommand    `cmd:"" help:"Show or change who is flagged for writing to too many new people." under:"Mail"`
+	Audit    auditCommand    `cmd:"" help:"Show who did what, when and from where, including what weir did by itself." under:"Watch" example:"weir audit --since 1d --what ban-add"`
+	Notify   notifyCommand   `cmd:"" help:"Show or test who gets notices of attacks, stopped users and the like." under:"Watch"`
+	Operator operatorCommand `cmd:"" help:"Show or change who may log in to the console." under:"Console"`
+	Token    tokenCommand    `cmd:"" help:"Show, make or revoke tokens, with which programs use the console." under:"Console"`
+	Backup   backupCommand   `cmd:"" help:"Copy the store of a running weir to a folder." under:"Keep it running" example:"weir backup /var/backups/weir"`
+	Store    storeCommand    `cmd:"" help:"Check the store of a stopped weir, or recover what is left of a damaged one." under:"Keep it running"`
+	Shadow   shadowCommand   `cmd:"" help:"Switch throttles to shadow, where they count and let everything pass, or back." under:"Watch"`
+	Plan     planCommand     `cmd:"" help:"Calculate what a mechanism needs before you configure it." under:"Look before you throttle"`
+	Stamp    stampCommand    `cmd:"" help:"Pay with CPU time: solve a gate's challenge, or put stamps into a message." under:"Pay with CPU time"`
+	Simulate simulateCommand `cmd:"" help:"Look before you throttle: see what weir would do to a mail log, a virus or a flood." under:"Look before you throttle"`
+	Bench    benchCommand    `cmd:"" help:"Compare weir with other tools on this machine." under:"Look before you throttle"`
+	Farm     farmCommand     `cmd:"" help:"Take this node out of its farm, or make the farm forget a lost node." under:"Keep it running"`
+	XDP      xdpCommand      `cmd:"" name:"xdp" help:"Show or remove packet limits in the kernel." under:"Keep it running"`
+	Version  versionCommand  `cmd:"" help:"Show the version." under:"About weir" example:"weir version --json"`
 
-	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused."`
-	Completion completionCommand `cmd:"" help:"Print a script that lets a shell complete weir's commands and flags."`
+	Upgrade    upgradeCommand    `cmd:"" help:"Let the binary that was installed over a running weir take its place. No connection is refused." under:"Keep it running" example:"weir upgrade"`
+	Completion completionCommand `cmd:"" help:"Print a script that lets a shell complete weir's commands and flags." under:"About weir" example:"weir completion bash > /etc/bash_completion.d/weir"`
 	Man        manCommand        `cmd:"" hidden:"" help:"Write the manual pages to a folder, for packages."`
 
 	ShowVersion kong.VersionFlag `name:"version" help:"Show the version."`

@@ -109,7 +109,7 @@ func TestGrammar(t *testing.T) {
 		if all := command.Name == "man"; n != 1 && !all || n == 1 && all {
 			t.Errorf("%s is one of %d commands", command.Name, n)
 		}
-		if got, want := describe(child(alone.Model.Node, command.Name)), describe(command); got != want {
+		if got, want := describe(find(alone.Model.Node, []string{command.Name})), describe(command); got != want {
 			t.Errorf("%s is\n%s\namong all others\n%s", command.Name, got, want)
 		}
 	}

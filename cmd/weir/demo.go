@@ -14,11 +14,11 @@ import (
 )
 
 type demoCommand struct {
-	Play  demoPlayCommand  `cmd:"" default:"withargs" help:"Watch weir work: people and floods in front of a small service, in the terminal and on a page. The same as weir demo."`
-	Show  demoShowCommand  `cmd:"" help:"Show the scenes of a running demo."`
-	Flood demoFloodCommand `cmd:"" help:"Bring people and a flood to a scene of a running demo."`
-	Pay   demoPayCommand   `cmd:"" help:"Make the people in a scene of a running demo pay for stamps."`
-	Stop  demoStopCommand  `cmd:"" help:"End the flood in a scene of a running demo, or send the people home."`
+	Play  demoPlayCommand  `cmd:"" default:"withargs" help:"Watch weir work: people and floods in front of a small service, in the terminal and on a page. The same as weir demo." example:"weir demo --for 20s"`
+	Show  demoShowCommand  `cmd:"" help:"Show the scenes of a running demo." example:"weir demo show --control /tmp/weir-demo-1/weir.sock"`
+	Flood demoFloodCommand `cmd:"" help:"Bring people and a flood to a scene of a running demo." example:"weir demo flood quota --control /tmp/weir-demo-1/weir.sock"`
+	Pay   demoPayCommand   `cmd:"" help:"Make the people in a scene of a running demo pay for stamps." example:"weir demo pay stamps --control /tmp/weir-demo-1/weir.sock"`
+	Stop  demoStopCommand  `cmd:"" help:"End the flood in a scene of a running demo, or send the people home." example:"weir demo stop quota --control /tmp/weir-demo-1/weir.sock"`
 }
 
 type demoPlayCommand struct {

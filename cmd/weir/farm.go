@@ -10,8 +10,8 @@ import (
 )
 
 type farmCommand struct {
-	Leave  farmLeaveCommand  `cmd:"" help:"Leave the farm. This node goes on alone until it is restarted."`
-	Forget farmForgetCommand `cmd:"" help:"Make all nodes forget a lost node that will not come back."`
+	Leave  farmLeaveCommand  `cmd:"" help:"Leave the farm. This node goes on alone until it is restarted." example:"weir farm leave"`
+	Forget farmForgetCommand `cmd:"" help:"Make all nodes forget a lost node that will not come back." example:"weir farm forget edge-2"`
 }
 
 type farmLeaveCommand struct {
@@ -32,9 +32,7 @@ type farmForgetCommand struct {
 }
 
 func (c *farmForgetCommand) Run(t *terminal) error {
-	return toAll(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.FarmResult, error) {
-		return client.ForgetNode(ctx, c.Node)
-	})
+	return toAll(t, c.target, c.JSON, console.FarmForgetCall.With(console.FarmNode{Node: c.Node}))
 }
 
 // toAll gives an order to all nodes of a farm, and shows what became of it. It fails where a node did.

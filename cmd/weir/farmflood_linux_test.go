@@ -172,7 +172,7 @@ func TestFarmIsFlooded(t *testing.T) {
 	}
 	all.Go(func() {
 		inTurn(most, func(k int) {
-			_, err := g.control(2).Ban(t.Context(), console.BanOrder{Who: operator(k)})
+			_, err := console.BanAddCall.Ask(t.Context(), g.control(2), console.BanOrder{Who: operator(k)})
 			must(err)
 		})
 	})
@@ -198,7 +198,7 @@ func TestFarmIsFlooded(t *testing.T) {
 
 	// Another node lets all of them go again.
 	inTurn(most, func(k int) {
-		_, err := g.control(1).Unban(t.Context(), operator(k))
+		_, err := console.BanRemoveCall.Ask(t.Context(), g.control(1), console.BanWho{Who: operator(k)})
 		must(err)
 	})
 	g.must(0, "ban", "add", "192.0.2.1", "--reason", "still obeyed")

@@ -170,7 +170,7 @@ func (c *crop) open(i int, account, path string) (*http.Response, error) {
 // remaining is what a node thinks is left to an account; -1 where it knows nothing of it.
 func (c *crop) remaining(i int, account string) int64 {
 	c.t.Helper()
-	a, err := c.control(i).Account(c.t.Context(), account)
+	a, err := console.AccountGetCall.Ask(c.t.Context(), c.control(i), console.Name{Name: account})
 	if err != nil || len(a.Throttles) == 0 {
 		return -1
 	}
@@ -180,7 +180,7 @@ func (c *crop) remaining(i int, account string) int64 {
 // waiting is how many of an account wait at a node.
 func (c *crop) waiting(i int, account string) int {
 	c.t.Helper()
-	a, err := c.control(i).Account(c.t.Context(), account)
+	a, err := console.AccountGetCall.Ask(c.t.Context(), c.control(i), console.Name{Name: account})
 	if err != nil || len(a.Throttles) == 0 {
 		return 0
 	}

@@ -194,7 +194,7 @@ func (l *ledger) compare(t *testing.T, control *console.Client) {
 	unsaved := min(max(l.died.Sub(l.began)/4, 200*time.Millisecond), 5*time.Second)
 	for _, name := range accounts {
 		used := int64(0)
-		if a, err := control.Account(context.Background(), name); err == nil {
+		if a, err := console.AccountGetCall.Ask(context.Background(), control, console.Name{Name: name}); err == nil {
 			for _, throttle := range a.Throttles {
 				for _, r := range throttle.Rules {
 					used += r.Limit - r.Remaining

@@ -81,17 +81,18 @@ func manRoot(root *kong.Node) string {
 	r.WriteString("\\fBweir\\fR \\fIcommand\\fR [\\fIflags\\fR]\n")
 	r.section("DESCRIPTION")
 	r.paragraph(root.Help)
-	for _, g := range helpGroups() {
-		fmt.Fprintf(&r, ".SS %s\n", g.title)
-		var seen []string
-		for _, c := range g.commands {
-			first, _, _ := strings.Cut(c.command, " ")
-			node := child(root, first)
-			if node == nil || slices.Contains(seen, first) {
-				continue
+	var titles []string
+	for _, top := range root.Children {
+		if title := top.Tag.Get("under"); title != "" && !slices.Contains(titles, title) {
+			titles = append(titles, title)
+		}
+	}
+	for _, title := range titles {
+		fmt.Fprintf(&r, ".SS %s\n", title)
+		for _, top := range root.Children {
+			if top.Tag.Get("under") == title {
+				r.term(`\fB`+escape("weir-"+top.Name)+`\fR(1)`, top.Help)
 			}
-			seen = append(seen, first)
-			r.term(`\fB`+escape("weir-"+first)+`\fR(1)`, node.Help)
 		}
 	}
 	r.section("OPTIONS")
@@ -114,10 +115,7 @@ func (r *roff) environment() {
 func manCommandPage(node *kong.Node) string {
 	var r roff
 	r.head("weir-"+node.Name, strings.ToLower(node.Help[:1])+strings.TrimSuffix(node.Help[1:], "."))
-	leaves := node.Leaves(true)
-	if node.Leaf() {
-		leaves = []*kong.Node{node}
-	}
+	leaves := leavesOf(node)
 	r.section("SYNOPSIS")
 	for i, leaf := range leaves {
 		if i > 0 {

@@ -10,8 +10,8 @@ import (
 )
 
 type notifyCommand struct {
-	List notifyListCommand `cmd:"" help:"Show who gets notices of attacks, stopped users and the like, and whether they could be delivered."`
-	Test notifyTestCommand `cmd:"" help:"Send a test notice to every target, and show what each answered."`
+	List notifyListCommand `cmd:"" help:"Show who gets notices of attacks, stopped users and the like, and whether they could be delivered." example:"weir notify list"`
+	Test notifyTestCommand `cmd:"" help:"Send a test notice to every target, and show what each answered." example:"weir notify test"`
 }
 
 type notifyListCommand struct {
@@ -20,7 +20,7 @@ type notifyListCommand struct {
 }
 
 func (c *notifyListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).NotifyTargets, func(all *console.NotifyTargets) {
+	return ask(t, c.target, c.JSON, console.NotifyListCall.With(console.None{}), func(all *console.NotifyTargets) {
 		if len(all.Targets) == 0 {
 			fmt.Fprintln(t.out, "there are no targets for notices (notify: in the configuration lists them)")
 			return
@@ -44,7 +44,7 @@ var errNotAccepted = errors.New("not everybody accepted the test")
 func (c *notifyTestCommand) Run(t *terminal) error {
 	bad := false
 	try := func(client *console.Client, ctx context.Context) (console.NotifyResults, error) {
-		all, err := client.TryNotify(ctx)
+		all, err := console.NotifyTestCall.Ask(ctx, client, console.None{})
 		for _, r := range all.Results {
 			bad = bad || r.Error != ""
 		}

@@ -12,13 +12,13 @@ import (
 )
 
 type operatorCommand struct {
-	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console."`
-	List     operatorListCommand     `cmd:"" help:"Show the operators."`
-	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once."`
-	Role     operatorRoleCommand     `cmd:"" help:"Give an operator another role. It holds at once."`
-	Sessions operatorSessionsCommand `cmd:"" help:"Show the open sessions of an operator."`
-	Logout   operatorLogoutCommand   `cmd:"" help:"End the sessions of an operator."`
-	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once."`
+	Add      operatorAddCommand      `cmd:"" help:"Add an operator, who may log in to the console." example:"weir operator add ann --role act"`
+	List     operatorListCommand     `cmd:"" help:"Show the operators." example:"weir operator list"`
+	Remove   operatorRemoveCommand   `cmd:"" help:"Remove an operator. Their sessions end at once." example:"weir operator remove ann"`
+	Role     operatorRoleCommand     `cmd:"" help:"Give an operator another role. It holds at once." example:"weir operator role ann admin"`
+	Sessions operatorSessionsCommand `cmd:"" help:"Show the open sessions of an operator." example:"weir operator sessions ann"`
+	Logout   operatorLogoutCommand   `cmd:"" help:"End the sessions of an operator." example:"weir operator logout ann"`
+	Password operatorPasswordCommand `cmd:"" help:"Change the password of an operator. Their sessions end at once." example:"weir operator password admin"`
 }
 
 type operatorAddCommand struct {
@@ -50,7 +50,7 @@ type operatorListCommand struct {
 }
 
 func (c *operatorListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).Operators, func(all *console.OperatorList) {
+	return ask(t, c.target, c.JSON, console.OperatorListCall.With(console.None{}), func(all *console.OperatorList) {
 		rows := table{heads: []string{"operator", "role", "added", "changed", "sessions"}}
 		for _, o := range all.Operators {
 			rows.row(text(o.Name), text(string(o.Role)), text(moment(o.Made)), text(moment(o.Changed)),
@@ -69,16 +69,15 @@ type named struct {
 
 // removes makes a call that ends something, and says so in a word.
 func (c *named) removes(t *terminal, word string,
-	call func(*console.Client, context.Context, string) (console.Removed, error)) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Removed, error) {
-		return call(client, ctx, c.Name)
-	}, func(r *console.Removed) { fmt.Fprintf(t.out, "%s %s\n", word, printable(r.Removed)) })
+	call *console.CallOf[console.Name, console.Removed]) error {
+	return ask(t, c.target, c.JSON, call.With(console.Name{Name: c.Name}),
+		func(r *console.Removed) { fmt.Fprintf(t.out, "%s %s\n", word, printable(r.Removed)) })
 }
 
 type operatorRemoveCommand struct{ named }
 
 func (c *operatorRemoveCommand) Run(t *terminal) error {
-	return c.removes(t, "removed", (*console.Client).RemoveOperator)
+	return c.removes(t, "removed", console.OperatorRemoveCall)
 }
 
 type operatorRoleCommand struct {
@@ -87,9 +86,8 @@ type operatorRoleCommand struct {
 }
 
 func (c *operatorRoleCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (access.OperatorView, error) {
-		return client.SetRole(ctx, console.OperatorRole{Name: c.Name, Role: access.Role(c.Role)})
-	}, func(v *access.OperatorView) {
+	return ask(t, c.target, c.JSON, console.OperatorRoleCall.With(console.OperatorRole{Name: c.Name,
+		Role: access.Role(c.Role)}), func(v *access.OperatorView) {
 		fmt.Fprintf(t.out, "%s has the role %s now\n", printable(v.Name), v.Role)
 	})
 }
@@ -97,19 +95,18 @@ func (c *operatorRoleCommand) Run(t *terminal) error {
 type operatorSessionsCommand struct{ named }
 
 func (c *operatorSessionsCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.SessionList, error) {
-		return client.Sessions(ctx, c.Name)
-	}, func(all *console.SessionList) {
-		if len(all.Sessions) == 0 {
-			fmt.Fprintln(t.out, printable(c.Name), "has no open session")
-			return
-		}
-		rows := table{heads: []string{"session", "from", "logged in", "last used", "ends"}}
-		for _, s := range all.Sessions {
-			rows.row(text(s.ID), text(s.Source), text(moment(s.Made)), text(moment(s.Seen)), text(moment(s.Until)))
-		}
-		t.write(&rows)
-	})
+	return ask(t, c.target, c.JSON, console.OperatorSessionsCall.With(console.Name{Name: c.Name}),
+		func(all *console.SessionList) {
+			if len(all.Sessions) == 0 {
+				fmt.Fprintln(t.out, printable(c.Name), "has no open session")
+				return
+			}
+			rows := table{heads: []string{"session", "from", "logged in", "last used", "ends"}}
+			for _, s := range all.Sessions {
+				rows.row(text(s.ID), text(s.Source), text(moment(s.Made)), text(moment(s.Seen)), text(moment(s.Until)))
+			}
+			t.write(&rows)
+		})
 }
 
 type operatorLogoutCommand struct {
@@ -118,15 +115,14 @@ type operatorLogoutCommand struct {
 }
 
 func (c *operatorLogoutCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.SessionsEnded, error) {
-		return client.EndSessions(ctx, console.SessionEnd{Name: c.Name, ID: c.Session})
-	}, func(r *console.SessionsEnded) {
-		sessions := "sessions"
-		if r.Ended == 1 {
-			sessions = "session"
-		}
-		fmt.Fprintf(t.out, "ended %d %s of %s\n", r.Ended, sessions, printable(c.Name))
-	})
+	return ask(t, c.target, c.JSON, console.OperatorLogOutCall.With(console.SessionEnd{Name: c.Name, ID: c.Session}),
+		func(r *console.SessionsEnded) {
+			sessions := "sessions"
+			if r.Ended == 1 {
+				sessions = "session"
+			}
+			fmt.Fprintf(t.out, "ended %d %s of %s\n", r.Ended, sessions, printable(c.Name))
+		})
 }
 
 type operatorPasswordCommand struct {
@@ -140,14 +136,14 @@ func (c *operatorPasswordCommand) Run(t *terminal) error {
 		if err != nil {
 			return r, err
 		}
-		return client.SetOperatorPassword(ctx, console.OperatorPassword{Name: c.Name, Password: password})
+		return console.OperatorPasswordCall.Ask(ctx, client, console.OperatorPassword{Name: c.Name, Password: password})
 	}, func(r *console.Changed) { fmt.Fprintf(t.out, "changed the password of %s\n", printable(r.Changed)) })
 }
 
 type tokenCommand struct {
-	Add    tokenAddCommand    `cmd:"" help:"Make a token for a program, and show it once."`
-	List   tokenListCommand   `cmd:"" help:"Show the tokens, without their secrets."`
-	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once."`
+	Add    tokenAddCommand    `cmd:"" help:"Make a token for a program, and show it once." example:"weir token add backup-check --role view --for 30d"`
+	List   tokenListCommand   `cmd:"" help:"Show the tokens, without their secrets." example:"weir token list"`
+	Revoke tokenRevokeCommand `cmd:"" help:"End a token at once." example:"weir token revoke backup-check"`
 }
 
 type tokenAddCommand struct {
@@ -167,14 +163,15 @@ func (c *tokenAddCommand) Run(t *terminal) error {
 		return err
 	}
 	ctx := context.Background()
-	k, err := client.AddToken(ctx, console.NewToken{Name: c.Name, Role: access.Role(c.Role), For: c.For})
+	k, err := console.TokenAddCall.Ask(ctx, client, console.NewToken{Name: c.Name, Role: access.Role(c.Role),
+		For: c.For})
 	if err != nil {
 		return err
 	}
 	if err = c.show(t, &k); err == nil {
 		return nil
 	}
-	if _, revoked := client.RevokeToken(ctx, c.Name); revoked != nil {
+	if _, revoked := console.TokenRevokeCall.Ask(ctx, client, console.Name{Name: c.Name}); revoked != nil {
 		return fmt.Errorf("the token cannot be shown: %w; nor can it be revoked: %w (write weir token revoke %s)",
 			err, revoked, c.Name)
 	}
@@ -201,7 +198,7 @@ type tokenListCommand struct {
 }
 
 func (c *tokenListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).Tokens, func(all *console.TokenList) {
+	return ask(t, c.target, c.JSON, console.TokenListCall.With(console.None{}), func(all *console.TokenList) {
 		if len(all.Tokens) == 0 {
 			fmt.Fprintln(t.out, "there are no tokens")
 			return
@@ -218,5 +215,5 @@ func (c *tokenListCommand) Run(t *terminal) error {
 type tokenRevokeCommand struct{ named }
 
 func (c *tokenRevokeCommand) Run(t *terminal) error {
-	return c.removes(t, "revoked", (*console.Client).RevokeToken)
+	return c.removes(t, "revoked", console.TokenRevokeCall)
 }

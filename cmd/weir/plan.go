@@ -11,7 +11,7 @@ import (
 )
 
 type planCommand struct {
-	Bloom planBloomCommand `cmd:"" help:"Show how much memory a Bloom limiter needs for a flood, and what the flood does to everybody else."`
+	Bloom planBloomCommand `cmd:"" help:"Show how much memory a Bloom limiter needs for a flood, and what the flood does to everybody else." example:"weir plan bloom --attackers 1e6"`
 }
 
 // planBloomCommand is weir plan bloom. Flags that are left out have the defaults of the configuration.

@@ -13,12 +13,12 @@ import (
 )
 
 type queueCommand struct {
-	List    queueListCommand    `cmd:"" help:"Show the messages that wait."`
-	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header."`
-	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once."`
-	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told."`
-	Retry   queueRetryCommand   `cmd:"" help:"Try now to deliver messages that wait for another attempt."`
-	Track   queueTrackCommand   `cmd:"" help:"Show what happened to a message, or to mail for an address: what waits, attempts to deliver it, and what people did."`
+	List    queueListCommand    `cmd:"" help:"Show the messages that wait." example:"weir queue list --state held"`
+	Show    queueShowCommand    `cmd:"" help:"Show one message: its remaining recipients and its header." example:"weir queue show 6GXY1YJ1GEP0C"`
+	Release queueReleaseCommand `cmd:"" help:"Send held and delayed messages at once." example:"weir queue release --all --user ann"`
+	Delete  queueDeleteCommand  `cmd:"" help:"Delete held and delayed messages. Nobody is told." example:"weir queue delete 6GXY1YJ1GEP0C"`
+	Retry   queueRetryCommand   `cmd:"" help:"Try now to deliver messages that wait for another attempt." example:"weir queue retry 6GXY1YJ1GEP0C"`
+	Track   queueTrackCommand   `cmd:"" help:"Show what happened to a message, or to mail for an address: what waits, attempts to deliver it, and what people did." example:"weir queue track bob@example.net"`
 }
 
 type queueListCommand struct {
@@ -33,14 +33,12 @@ func (c *queueListCommand) Validate() error {
 }
 
 func (c *queueListCommand) Run(t *terminal) error {
-	o := c.bulk("")
-	q := console.MailQuery{User: o.User, State: o.State, Sender: o.Sender, Recipient: o.Recipient, Domain: o.Domain,
-		Subject: o.Subject, Older: o.Older, Newer: o.Newer, Larger: o.Larger, Smaller: o.Smaller}
+	q := console.MailQuery{MailFilter: c.filter()}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.MailPage,
 		err error) {
 		all.Mails, err = pages(c.Limit, console.MaxMailPage, func(n int) ([]console.MailLine, bool, error) {
 			q.Limit = n
-			page, err := client.Find(ctx, q)
+			page, err := console.QueueListCall.Ask(ctx, client, q)
 			all.Next, q.After = page.Next, page.Next
 			return page.Mails, page.Next != 0, err
 		})
@@ -127,10 +125,8 @@ func (c *queueShowCommand) Validate() error {
 }
 
 func (c *queueShowCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailView, error) {
-		id, _ := mailID(c.ID)
-		return client.ShowMail(ctx, id)
-	}, t.showMail)
+	id, _ := mailID(c.ID)
+	return ask(t, c.target, c.JSON, console.QueueShowCall.With(console.MailName{ID: id}), t.showMail)
 }
 
 func (t *terminal) showMail(m *console.MailView) {

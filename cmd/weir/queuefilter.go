@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -44,12 +43,12 @@ func (c *filterFlags) state() (s store.State, err error) {
 	return s, nil
 }
 
-// bulk is an order for an act on all messages that match.
-func (c *filterFlags) bulk(act string) console.BulkOrder {
-	o := console.BulkOrder{Act: act, User: c.User, Sender: c.Sender, Recipient: c.Recipient, Domain: c.Domain,
+// filter is what the flags say.
+func (c *filterFlags) filter() console.MailFilter {
+	f := console.MailFilter{User: c.User, Sender: c.Sender, Recipient: c.Recipient, Domain: c.Domain,
 		Subject: c.Subject, Older: c.Older, Newer: c.Newer, Larger: c.Larger, Smaller: c.Smaller}
-	o.State, _ = c.state()
-	return o
+	f.State, _ = c.state()
+	return f
 }
 
 type queueTrackCommand struct {
@@ -74,10 +73,8 @@ func (c *queueTrackCommand) Validate() error {
 }
 
 func (c *queueTrackCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Track, error) {
-		q, _ := c.query()
-		return client.Track(ctx, q)
-	}, t.track)
+	q, _ := c.query()
+	return ask(t, c.target, c.JSON, console.MailTrackCall.With(q), t.track)
 }
 
 func (t *terminal) track(all *console.Track) {

@@ -70,7 +70,7 @@ func (c *allFlags) act(t *terminal, act, done string,
 	if !c.All {
 		return c.run(t, done, do, c.order())
 	}
-	o := c.bulk(act)
+	o := console.BulkOrder{Act: act, MailFilter: c.filter()}
 	if o.Dry = c.DryRun; o.Dry {
 		done = "would be " + done
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,11 +11,11 @@ import (
 )
 
 type reachCommand struct {
-	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow."`
-	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged."`
-	Clear reachClearCommand `cmd:"" help:"Clear the flag of a user and start counting again. Withheld messages stay withheld (weir queue release sends them)."`
-	Flag  reachFlagCommand  `cmd:"" help:"Flag a user until somebody clears the flag."`
-	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learned: how many new people users usually write to."`
+	List  reachListCommand  `cmd:"" help:"Show who is flagged, or would be if the throttle were not in shadow." example:"weir reach list"`
+	Show  reachShowCommand  `cmd:"" help:"Show how many people a user writes to, how many of them are new, and whether they are flagged." example:"weir reach show ann"`
+	Clear reachClearCommand `cmd:"" help:"Clear the flag of a user and start counting again. Withheld messages stay withheld (weir queue release sends them)." example:"weir reach clear ann"`
+	Flag  reachFlagCommand  `cmd:"" help:"Flag a user until somebody clears the flag." example:"weir reach flag ann"`
+	Usual reachUsualCommand `cmd:"" help:"Show what a throttle has learned: how many new people users usually write to." example:"weir reach usual"`
 }
 
 type reachFlags struct {
@@ -51,9 +50,7 @@ func (c *reachListCommand) Validate() error {
 }
 
 func (c *reachListCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachPage, error) {
-		return client.FlaggedUsers(ctx, c.Limit)
-	}, t.flagged)
+	return ask(t, c.target, c.JSON, console.ReachListCall.With(console.ReachList{Limit: c.Limit}), t.flagged)
 }
 
 func (t *terminal) flagged(p *console.ReachPage) {
@@ -82,16 +79,15 @@ func (t *terminal) flagged(p *console.ReachPage) {
 type reachShowCommand struct{ reachUserFlags }
 
 func (c *reachShowCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachUser, error) {
-		return client.ReachUser(ctx, c.Name, c.Throttle)
-	}, func(u *console.ReachUser) {
-		for i := range u.Throttles {
-			if i > 0 {
-				fmt.Fprintln(t.out)
+	return ask(t, c.target, c.JSON, console.ReachShowCall.With(console.ReachName{Name: c.Name, Throttle: c.Throttle}),
+		func(u *console.ReachUser) {
+			for i := range u.Throttles {
+				if i > 0 {
+					fmt.Fprintln(t.out)
+				}
+				t.reached(&u.Throttles[i])
 			}
-			t.reached(&u.Throttles[i])
-		}
-	})
+		})
 }
 
 func (t *terminal) reached(v *console.ReachView) {
@@ -170,21 +166,20 @@ func gauge(share float64) cell {
 type reachClearCommand struct{ reachUserFlags }
 
 func (c *reachClearCommand) Run(t *terminal) error {
-	return c.act(t, (*console.Client).ClearUser, "is not flagged any more")
+	return c.act(t, console.ReachClearCall, "is not flagged any more")
 }
 
 type reachFlagCommand struct{ reachUserFlags }
 
 func (c *reachFlagCommand) Run(t *terminal) error {
-	return c.act(t, (*console.Client).FlagUser, "is flagged")
+	return c.act(t, console.ReachFlagCall, "is flagged")
 }
 
 // act flags or clears a user, and prints what was done.
 func (c *reachUserFlags) act(t *terminal,
-	do func(*console.Client, context.Context, string, string) (console.ReachView, error), done string) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachView, error) {
-		return do(client, ctx, c.Name, c.Throttle)
-	}, func(v *console.ReachView) {
+	do *console.CallOf[console.ReachOrder, console.ReachView], done string) error {
+	order := console.ReachOrder{User: c.Name, Throttle: c.Throttle}
+	return ask(t, c.target, c.JSON, do.With(order), func(v *console.ReachView) {
 		if v.Flagged && v.Holds != "" {
 			done += ": " + v.Holds
 		}
@@ -195,9 +190,7 @@ func (c *reachUserFlags) act(t *terminal,
 type reachUsualCommand struct{ reachFlags }
 
 func (c *reachUsualCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ReachUsual, error) {
-		return client.ReachUsual(ctx, c.Throttle)
-	}, t.usual)
+	return ask(t, c.target, c.JSON, console.ReachUsualCall.With(console.ReachThrottle{Throttle: c.Throttle}), t.usual)
 }
 
 func (t *terminal) usual(u *console.ReachUsual) {

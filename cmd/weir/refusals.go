@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/console"
@@ -19,10 +18,8 @@ type refusalsCommand struct {
 func (c *refusalsCommand) Validate() error { return checkLimit(c.Limit) }
 
 func (c *refusalsCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.RefusalPage, error) {
-		return client.Refusals(ctx, console.RefusalQuery{Throttle: c.Throttle, ID: c.ID, Who: c.Who,
-			Limit: min(c.Limit, console.MaxRefusals)})
-	}, t.refusals)
+	q := console.RefusalQuery{Throttle: c.Throttle, ID: c.ID, Who: c.Who, Limit: min(c.Limit, console.MaxRefusals)}
+	return ask(t, c.target, c.JSON, console.RefusalsListCall.With(q), t.refusals)
 }
 
 func (t *terminal) refusals(p *console.RefusalPage) {

@@ -15,7 +15,7 @@ type reloadCommand struct {
 
 func (c *reloadCommand) Run(t *terminal) error {
 	if c.Farm {
-		return toAll(t, c.target, c.JSON, (*console.Client).ReloadFarm)
+		return toAll(t, c.target, c.JSON, console.FarmReloadCall.With(console.None{}))
 	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
 		return map[string]bool{"reloaded": true}, client.Reload(ctx)

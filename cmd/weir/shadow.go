@@ -3,14 +3,13 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"weir/console"
 )
 
 type shadowCommand struct {
-	On  shadowOnCommand  `cmd:"" help:"Judge and count, but let everything pass."`
-	Off shadowOffCommand `cmd:"" help:"Act on verdicts again."`
+	On  shadowOnCommand  `cmd:"" help:"Judge and count, but let everything pass." example:"weir shadow on plans"`
+	Off shadowOffCommand `cmd:"" help:"Act on verdicts again." example:"weir shadow off --all"`
 }
 
 type shadowFlags struct {
@@ -44,15 +43,13 @@ func (c *shadowFlags) run(t *terminal, on bool) error {
 	if c.Farm {
 		order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note}
 		return toAll(t, c.target, c.JSON, func(a *console.Client, ctx context.Context) (console.FarmResult, error) {
-			return a.ShadowFarm(ctx, order)
+			return console.FarmShadowCall.Ask(ctx, a, order)
 		})
 	}
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {
 		return client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note})
 	}, func(r *console.ShadowResult) {
-		for _, w := range r.Warnings {
-			fmt.Fprintln(t.err, "warning:", printable(w))
-		}
+		t.warn(r.Warnings)
 		b := table{heads: []string{"throttle", "mode"}}
 		for _, s := range r.Throttles {
 			b.row(text(s.Throttle), mode(s.Shadow))

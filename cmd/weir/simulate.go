@@ -15,10 +15,10 @@ import (
 )
 
 type simulateCommand struct {
-	Virus simulateVirusCommand `cmd:"" help:"Show how a mail throttle stops a virus or a stolen account."`
-	Mail  simulateMailCommand  `cmd:"" help:"Show which of your users a mail throttle would have delayed or stopped, from a mail log."`
-	Reach simulateReachCommand `cmd:"" help:"Show which of your users reach would have flagged for writing to too many new people, from a mail log."`
-	Flood simulateFloodCommand `cmd:"" help:"Show what people get from a service while it is flooded, and what they pay for it."`
+	Virus simulateVirusCommand `cmd:"" help:"Show how a mail throttle stops a virus or a stolen account." example:"weir simulate virus --rate 60/m"`
+	Mail  simulateMailCommand  `cmd:"" help:"Show which of your users a mail throttle would have delayed or stopped, from a mail log." example:"weir simulate mail --log /var/log/mail.log"`
+	Reach simulateReachCommand `cmd:"" help:"Show which of your users reach would have flagged for writing to too many new people, from a mail log." example:"weir simulate reach --log /var/log/mail.log"`
+	Flood simulateFloodCommand `cmd:"" help:"Show what people get from a service while it is flooded, and what they pay for it." example:"weir simulate flood --capacity 50/s --flood 1000/s"`
 }
 
 // A rule is where the parameters of a simulated throttle come from.

@@ -23,8 +23,8 @@ import (
 )
 
 type stampCommand struct {
-	Solve stampSolveCommand `cmd:"" help:"Solve a challenge, or fetch a URL and pay for it."`
-	Mail  stampMailCommand  `cmd:"" help:"Put stamps into a message, one for each recipient. Reads standard input, writes standard output."`
+	Solve stampSolveCommand `cmd:"" help:"Solve a challenge, or fetch a URL and pay for it." example:"weir stamp solve --url https://example.org/search"`
+	Mail  stampMailCommand  `cmd:"" help:"Put stamps into a message, one for each recipient. Reads standard input, writes standard output." example:"weir stamp mail --params https://example.org/.well-known/weir-mail-stamp bob@example.org"`
 }
 
 type stampSolveCommand struct {

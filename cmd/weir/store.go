@@ -13,8 +13,8 @@ import (
 )
 
 type storeCommand struct {
-	Check   storeCheckCommand   `cmd:"" help:"Check the data folder of a stopped weir, or a backup. Nothing is changed."`
-	Salvage storeSalvageCommand `cmd:"" help:"Recover what is left of a damaged or lost store of a stopped weir. The old file is kept."`
+	Check   storeCheckCommand   `cmd:"" help:"Check the data folder of a stopped weir, or a backup. Nothing is changed." example:"weir store check /var/backups/weir"`
+	Salvage storeSalvageCommand `cmd:"" help:"Recover what is left of a damaged or lost store of a stopped weir. The old file is kept." example:"weir store salvage /var/lib/weir"`
 }
 
 // A dataFolder names the data folder of a weir that is stopped.

@@ -109,6 +109,13 @@ func ask[T any](t *terminal, to target, asJSON bool, call func(*console.Client, 
 	return nil
 }
 
+// warn prints what an operator should know.
+func (t *terminal) warn(warnings []string) {
+	for _, w := range warnings {
+		fmt.Fprintln(t.err, "warning:", printable(w))
+	}
+}
+
 // checkLimit checks a --limit for which 0 means all.
 func checkLimit(limit int) error {
 	if limit < 0 {

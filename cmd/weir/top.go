@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -37,9 +36,7 @@ func (c *topCommand) Validate() error {
 const topEvery = time.Second
 
 func (c *topCommand) Run(t *terminal) error {
-	call := func(client *console.Client, ctx context.Context) (console.Overview, error) {
-		return client.Overview(ctx, console.OverviewQuery{Top: c.Names})
-	}
+	call := console.OverviewGetCall.With(console.OverviewQuery{Top: c.Names})
 	if c.JSON || c.Once || !t.outTTY {
 		return ask(t, c.target, c.JSON, call, t.top)
 	}

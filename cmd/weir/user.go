@@ -12,16 +12,16 @@ import (
 )
 
 type userCommand struct {
-	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail."`
-	Import  userImportCommand  `cmd:"" help:"Add users and change contacts from a list: CSV or LDIF."`
-	List    userListCommand    `cmd:"" help:"Show the users."`
-	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle."`
-	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach."`
-	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held."`
-	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again. What is held stays held: see weir queue release."`
-	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password."`
-	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits."`
-	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held."`
+	Add     userAddCommand     `cmd:"" help:"Add a user who may send mail." example:"weir user add ann --contact ann@example.org"`
+	Import  userImportCommand  `cmd:"" help:"Add users and change contacts from a list: CSV or LDIF." example:"weir user import people.csv --dry-run"`
+	List    userListCommand    `cmd:"" help:"Show the users." example:"weir user list"`
+	Show    userShowCommand    `cmd:"" help:"Show a user and their state in each throttle." example:"weir user show ann"`
+	History userHistoryCommand `cmd:"" help:"Show the last hour of a user: working set, slack, queue and reach." example:"weir user history ann"`
+	Stop    userStopCommand    `cmd:"" help:"Stop a user: new messages are refused, waiting messages are held." example:"weir user stop ann --why 'password stolen'"`
+	Resume  userResumeCommand  `cmd:"" help:"Let a stopped user send again. What is held stays held: see weir queue release." example:"weir user resume ann"`
+	Passwd  userPasswdCommand  `cmd:"" help:"Change a user's password." example:"weir user passwd ann"`
+	Set     userSetCommand     `cmd:"" help:"Change a user's data and personal limits." example:"weir user set ann contact=ann@example.net"`
+	Remove  userRemoveCommand  `cmd:"" help:"Remove a user. Their waiting messages are held." example:"weir user remove ann"`
 }
 
 type userFlags struct {
@@ -98,7 +98,8 @@ func (c *userListCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (all console.UserPage,
 		err error) {
 		all.Users, err = pages(c.Limit, console.MaxUserPage, func(n int) ([]console.UserView, bool, error) {
-			page, err := client.Users(ctx, console.UserQuery{After: all.Next, Stopped: c.Stopped, Limit: n})
+			page, err := console.UserListCall.Ask(ctx, client, console.UserQuery{After: all.Next, Stopped: c.Stopped,
+				Limit: n})
 			all.Next = page.Next
 			return page.Users, page.Next != "", err
 		})
@@ -213,9 +214,7 @@ type userStopCommand struct {
 }
 
 func (c *userStopCommand) Run(t *terminal) error {
-	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.StopUser(ctx, c.Name, c.Why)
-	}, "is stopped")
+	return c.change(t, console.UserStopCall.With(console.UserStop{Name: c.Name, Why: c.Why}), "is stopped")
 }
 
 type userResumeCommand struct {
@@ -229,9 +228,7 @@ func (c *userResumeCommand) Run(t *terminal) error {
 		how += ", slowly"
 	}
 	how += fmt.Sprintf("; what is held stays held (weir queue list --user %s)", printable(c.Name))
-	return c.change(t, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.ResumeUser(ctx, c.Name, c.Slow)
-	}, how)
+	return c.change(t, console.UserResumeCall.With(console.UserResume{Name: c.Name, Slow: c.Slow}), how)
 }
 
 type userPasswdCommand struct {

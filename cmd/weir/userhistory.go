@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"strconv"
@@ -22,9 +21,8 @@ func (c *userHistoryCommand) Validate() error {
 }
 
 func (c *userHistoryCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.UserHistory, error) {
-		return client.UserHistory(ctx, c.Name)
-	}, func(h *console.UserHistory) { t.userHistory(h, c.Last) })
+	return ask(t, c.target, c.JSON, console.UserHistoryCall.With(console.Name{Name: c.Name}),
+		func(h *console.UserHistory) { t.userHistory(h, c.Last) })
 }
 
 // userColumns are what is shown of a user's past, by kind of throttle.

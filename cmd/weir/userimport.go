@@ -136,7 +136,7 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 	case known && texts == nil:
 		all.Same++
 	case known:
-		if u, err = client.SetUser(ctx, change); err != nil {
+		if u, err = console.UserSetCall.Ask(ctx, client, change); err != nil {
 			return wrongOr(err, all, note)
 		}
 		all.Changed++

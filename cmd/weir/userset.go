@@ -28,7 +28,7 @@ func (c *userSetCommand) Run(t *terminal) error {
 		if err != nil {
 			return u, err
 		}
-		return client.SetUser(ctx, change)
+		return console.UserSetCall.Ask(ctx, client, change)
 	}, t.user)
 }
 

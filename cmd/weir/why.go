@@ -74,7 +74,7 @@ func (c *whyCommand) Run(t *terminal) error {
 		if err != nil {
 			return e, err
 		}
-		return client.Why(ctx, q)
+		return console.WhyAskCall.Ask(ctx, client, q)
 	}, t.explanation)
 }
 

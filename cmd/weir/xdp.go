@@ -11,8 +11,8 @@ import (
 
 // xdpCommand is weir xdp. It talks to the kernel directly: the limits stay there when no weir runs.
 type xdpCommand struct {
-	Status xdpStatusCommand `cmd:"" help:"Show which interfaces have packet limits, whether or not weir runs."`
-	Detach xdpDetachCommand `cmd:"" help:"Stop limiting packets on interfaces, and remove everything from the kernel."`
+	Status xdpStatusCommand `cmd:"" help:"Show which interfaces have packet limits, whether or not weir runs." example:"weir xdp status"`
+	Detach xdpDetachCommand `cmd:"" help:"Stop limiting packets on interfaces, and remove everything from the kernel." example:"weir xdp detach eth0"`
 }
 
 type xdpPin struct {
