@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"strconv"
 	"strings"
 )
 
@@ -76,26 +75,10 @@ func readType(t *ast.TypeSpec, doc *ast.CommentGroup, into map[string]string) {
 		if text == "" {
 			text = plain(f.Doc)
 		}
-		if text == "" {
-			text = helpOf(f)
-		}
 		for _, name := range f.Names {
 			into[t.Name.Name+"."+name.Name] = text
 		}
 	}
-}
-
-// helpOf is what /metrics says of a field, where the field is the whole of a metric.
-func helpOf(f *ast.Field) string {
-	if f.Tag == nil {
-		return ""
-	}
-	text, err := strconv.Unquote(f.Tag.Value)
-	tag := reflect.StructTag(text)
-	if err != nil || strings.Contains(tag.Get("label"), "=") {
-		return ""
-	}
-	return tag.Get("help")
 }
 
 // plain is the text of a comment in one line.
