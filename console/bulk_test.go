@@ -79,7 +79,8 @@ func TestBulkOverTheSocket(t *testing.T) {
 	if err != nil || m.filter != q.MailFilter || m.limit != 7 || page.Next != 1 {
 		t.Errorf("%+v of %+v, %v", page, m.filter, err)
 	}
-	if _, err := QueueListCall.Ask(t.Context(), client, MailQuery{MailFilter: MailFilter{Sender: "a\nb"}}); code(err) != http.StatusBadRequest {
+	q = MailQuery{MailFilter: MailFilter{Sender: "a\nb"}}
+	if _, err := QueueListCall.Ask(t.Context(), client, q); code(err) != http.StatusBadRequest {
 		t.Error(err)
 	}
 	if got, err := MailTrackCall.Ask(t.Context(), client, TrackQuery{Recipient: "bob@example.net"}); err != nil ||

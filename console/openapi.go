@@ -104,7 +104,7 @@ func (d *describer) parameters(t reflect.Type) (all []any) {
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		p := map[string]any{"name": name, "in": "query", "schema": d.of(f.Type), "required": options == ""}
-		if text := d.comment(t, f.Name); text != "" {
+		if text := d.told(t, f); text != "" {
 			p["description"] = text
 		}
 		all = append(all, p)
@@ -180,6 +180,15 @@ func (d *describer) named(t reflect.Type) schema {
 	return schema{"$ref": "#/components/schemas/" + name}
 }
 
+// told is what a field means: its comment, or what /metrics says of it where it is the whole of a metric.
+func (d *describer) told(t reflect.Type, f reflect.StructField) string {
+	text := d.comment(t, f.Name)
+	if text == "" && !strings.Contains(f.Tag.Get("label"), "=") {
+		text = f.Tag.Get("help")
+	}
+	return text
+}
+
 // fields adds the fields of a struct. Those of embedded structs are its own.
 func (d *describer) fields(t reflect.Type, s schema, always bool) {
 	for i := range t.NumField() {
@@ -200,7 +209,7 @@ func (d *describer) fields(t reflect.Type, s schema, always bool) {
 			name = f.Name
 		}
 		of := d.of(f.Type)
-		if text := d.comment(t, f.Name); text != "" {
+		if text := d.told(t, f); text != "" {
 			of["description"] = text
 		}
 		s["properties"].(map[string]any)[name] = of

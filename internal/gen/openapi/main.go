@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -41,28 +40,15 @@ func generate(root string) ([]byte, error) {
 	s := source.Source{Root: root}
 	var missing error
 	text, err := console.OpenAPI(console.Calls(), func(t reflect.Type, field string) string {
+		if field != "" {
+			field = "." + field
+		}
 		if !strings.HasPrefix(t.PkgPath()+"/", "weir/") {
 			return ""
 		}
-		name := field
-		if field != "" {
-			name = "." + field
-		}
-		comment, err := s.Comment(t, name)
+		comment, err := s.Comment(t, field)
 		missing = errors.Join(missing, err)
-		return cmp.Or(comment, helpOf(t, field))
+		return comment
 	})
 	return text, errors.Join(err, missing)
-}
-
-// helpOf is what /metrics says of a field, where the field is the whole of a metric.
-func helpOf(t reflect.Type, field string) string {
-	if field == "" {
-		return ""
-	}
-	f, known := t.FieldByName(field)
-	if !known || strings.Contains(f.Tag.Get("label"), "=") {
-		return ""
-	}
-	return f.Tag.Get("help")
 }
