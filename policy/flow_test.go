@@ -40,7 +40,8 @@ func (r *rationer) Ask(_ weir.Hold, most int64, whole bool, now time.Time) (int6
 // granted is not charged again when it flows; who is in shadow is charged then.
 func TestAsk(t *testing.T) {
 	rich, poor, shadow := &rationer{left: 1000}, &rationer{left: 300}, &rationer{left: 10}
-	links := []*Link{NewLink("rich", rich, Closed), NewLink("poor", poor, Closed), NewLink("shadow", shadow, Closed)}
+	links := []*Link{NewLink("rich", rich, Closed), NewLink("poor", poor, Closed), NewLink("shadow", shadow, Closed),
+		NewLink("quiet", quiet{}, Closed)} // which counts no bytes
 	links[2].Shadow.Store(true)
 	c, err := New(links, nil)
 	if err != nil {

@@ -209,6 +209,22 @@ func TestLeave(t *testing.T) {
 	}
 }
 
+// TestFiguresOfWhatIsGivenBack: a client that is refused is told what is left after it was given back.
+func TestFiguresOfWhatIsGivenBack(t *testing.T) {
+	first := &script{answer: weir.Answer{Hold: weir.Hold{N: 2}, Figures: []weir.Figure{
+		{Unit: "requests", Limit: 9, Remaining: 5, Window: 1}, {Unit: "requests", Limit: 6, Remaining: 5, Window: 1},
+		{Unit: "at once", Limit: 9, Remaining: 5}, {Unit: "bytes", Limit: 9, Remaining: 5, Window: 1}}}}
+	last := &script{answer: weir.Answer{Verdict: weir.Refuse,
+		Figures: []weir.Figure{{Unit: "requests", Limit: 9, Window: 1}}}}
+	var got []int64
+	for _, f := range judge(chain(t, first, last)).Answer.Figures {
+		got = append(got, f.Remaining)
+	}
+	if want := []int64{7, 6, 6, 5, 0}; !slices.Equal(got, want) {
+		t.Errorf("%v are left, want %v", got, want)
+	}
+}
+
 func TestLeavingGivesBack(t *testing.T) {
 	s := &script{answer: waits(time.Second)}
 	p := judge(chain(t, s))

@@ -160,6 +160,10 @@ func TestAnswers(t *testing.T) {
 			"\r\n\r\nok", "ok", "", true},
 		"too many trailers": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" +
 			strings.Repeat("X: y\r\n", maxFields+1) + "\r\n", "", FailHeader, false},
+		"trailers at the bound": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " +
+			strings.Repeat("y", maxTrailer-7) + "\r\n\r\n", "", "", true},
+		"trailers too large": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX: " +
+			strings.Repeat("y", maxTrailer-6) + "\r\n\r\n", "", FailHeader, false},
 		"a chunk line too long": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5;" +
 			strings.Repeat("x", 4096), "", FailMalformed, false},
 	} {
@@ -636,6 +640,7 @@ func TestUnsendable(t *testing.T) {
 	for name, change := range map[string]func(r *http.Request){
 		"method":       func(r *http.Request) { r.Method = "GET /x HTTP/1.1\r\nX:" },
 		"host":         func(r *http.Request) { r.Host = "a\r\nX: y" },
+		"DEL":          func(r *http.Request) { r.Host = "a\x7f" },
 		"query":        func(r *http.Request) { r.URL.RawQuery = "a b" },
 		"opaque":       func(r *http.Request) { r.URL.Opaque = "x" },
 		"header name":  func(r *http.Request) { r.Header["X y"] = []string{"a"} },

@@ -50,6 +50,7 @@ func TestLines(t *testing.T) {
 		"a\r\nb":                       {"a|", io.EOF},
 		"a\r\nb\n":                     {"a|", errBareLine},
 		"a\rb\r\n":                     {"", errBareLine},
+		"\ra\r\n":                      {"", errBareLine},
 		"a\r\r\n":                      {"", errBareLine},
 		"\n":                           {"", errBareLine},
 		long + "\r\n":                  {long + "|", io.EOF},
