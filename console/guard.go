@@ -34,8 +34,9 @@ func peer(r *http.Request) netip.Addr {
 }
 
 // proxied reports whether a request comes from the proxy.
-func (g *guard) proxied(r *http.Request) bool {
-	from := peer(r)
+func (g *guard) proxied(r *http.Request) bool { return g.isProxy(peer(r)) }
+
+func (g *guard) isProxy(from netip.Addr) bool {
 	return slices.ContainsFunc(g.proxy.From, func(p netip.Prefix) bool { return p.Contains(from) })
 }
 

@@ -4,20 +4,27 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"sync"
+
+	"weir/gate"
+	"weir/identify"
 )
 
-// boundedListener closes connections beyond a bound at once. They do not queue behind those that are open.
+// boundedListener closes connections beyond a bound at once, or one of the source with most. They do not queue behind
+// those that are open.
 type boundedListener struct {
 	net.Listener
-	max     int
-	known   func(net.Addr) bool
-	spare   int // connections beyond max for peers that are known, for checks of health; the newest have them
+	max   int
+	known func(net.Addr) bool
+	many  func(netip.Addr) bool // reports whether many are behind a peer; nil: behind none
+	// connections beyond max for peers that are known, for checks of health; the newest have them
+	spare   int
 	reached func()
+	crowd   gate.Crowd
 
 	mu     sync.Mutex
-	open   int
 	spared []*boundedConn // the oldest first
 }
 
@@ -40,20 +47,21 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit returns the connection if there is room for it, and the one that has to go for it.
+// admit returns the connection if there is room for it, and the spare one that has to go for it.
 func (l *boundedListener) admit(c net.Conn) (b, oldest *boundedConn) {
-	known, bound := l.known(c.RemoteAddr()), l.max
-	if !known {
-		bound = max(1, l.max/8)
-	}
 	b = &boundedConn{Conn: c, of: l}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	known := l.known(c.RemoteAddr())
+	if known || l.crowd.Len() < max(1, l.max/8) {
+		b.seat = l.crowd.Enter(l.source(c), l.max, func() {
+			l.reached()
+			c.Close()
+		})
+	}
 	switch {
-	case l.open < bound:
-		l.open++
+	case b.seat != nil:
 	case known && l.spare > 0:
-		b.spare = true
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		if len(l.spared) == l.spare {
 			oldest, l.spared = l.spared[0], slices.Delete(l.spared, 0, 1)
 		}
@@ -64,21 +72,32 @@ func (l *boundedListener) admit(c net.Conn) (b, oldest *boundedConn) {
 	return b, oldest
 }
 
+// source is whose connection it is, or the zero Addr if it may be that of many.
+func (l *boundedListener) source(c net.Conn) netip.Addr {
+	peer, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	if addr := identify.Plain(peer.AddrPort().Addr()); l.many == nil || !l.many(addr) {
+		return addr
+	}
+	return netip.Addr{}
+}
+
 func (l *boundedListener) leave(c *boundedConn) {
+	c.seat.Leave()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !c.spare {
-		l.open--
-	} else if at := slices.Index(l.spared, c); at >= 0 {
+	if at := slices.Index(l.spared, c); at >= 0 {
 		l.spared = slices.Delete(l.spared, at, at+1)
 	}
 }
 
 type boundedConn struct {
 	net.Conn
-	of    *boundedListener
-	spare bool // beyond the bound
-	once  sync.Once
+	of   *boundedListener
+	seat *gate.Seat // nil for a spare one
+	once sync.Once
 }
 
 func (c *boundedConn) Close() error {

@@ -27,8 +27,10 @@ func TestConnectionsAreBounded(t *testing.T) {
 			accepted <- c
 		}
 	}()
+	host := byte(1)
 	dial := func() net.Conn {
-		c, err := net.Dial("tcp", inner.Addr().String())
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}
+		c, err := d.Dial("tcp", inner.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -48,6 +50,15 @@ func TestConnectionsAreBounded(t *testing.T) {
 		open = append(open, <-accepted)
 	}
 	turnedAway(dial())
+	host = 2 // another source has room, and the newest of the one with most goes
+	dial()
+	other := <-accepted
+	<-reached
+	if _, err := open[7].Read(make([]byte, 1)); err == nil {
+		t.Error("the newest one is open")
+	}
+	other.Close()
+	host = 1
 	for _, c := range open {
 		c.Close()
 		c.Close() // a second close gives no second place

@@ -217,6 +217,10 @@ func (s *SelfService) Listen() error {
 		return fmt.Errorf("pages of mail users: %w", err)
 	}
 	s.bind(&boundedListener{Listener: l, max: maxPageConnections,
+		many: func(a netip.Addr) bool {
+			proxies := identify.NewProxies(s.options.Load().TrustedProxies, identify.XForwardedFor)
+			return proxies.Trusts(a)
+		},
 		reached: func() { s.metrics.BoundReached(boundPages) }})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -97,7 +98,8 @@ func (s *Server) Listen() error {
 		return fmt.Errorf("console: %w", err)
 	}
 	s.bind(&boundedListener{Listener: l, max: maxConnections, spare: maxChecks, reached: s.turnedAway,
-		known: func(a net.Addr) bool { return s.guard.Load().admits(a) }})
+		known: func(a net.Addr) bool { return s.guard.Load().admits(a) },
+		many:  func(a netip.Addr) bool { return s.guard.Load().isProxy(a) }})
 	s.listener = &tlsListener{s.listener, &s.keys}
 	return nil
 }
@@ -147,7 +149,7 @@ func (s *Server) handler(stopping context.Context) http.Handler {
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
 		health := r.URL.Path == healthPath || r.URL.Path == readyPath
-		if b := boundedConnOf(r); b != nil && b.spare {
+		if b := boundedConnOf(r); b != nil && b.seat == nil {
 			h.Set("Connection", "close")
 			if !health {
 				s.turnedAway()

@@ -64,6 +64,13 @@ func (c *Crowd) Full(source netip.Addr, most int) bool {
 	return c.open >= most && c.instead(sourceOf(source)) == nil
 }
 
+// Len is how many there are.
+func (c *Crowd) Len() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.open
+}
+
 // instead returns the seat that makes room for one more of a source, or nil. c.mu is held.
 func (c *Crowd) instead(source netip.Addr) *Seat {
 	own := 0
