@@ -85,7 +85,7 @@ var wrongs = []wrong{
 	{word: "blocked", in: code, except: "mail gate/smtpgate throttle/quota throttle/reach"},
 	{word: "unit of work", in: all},
 	{word: "backend", in: names, except: "app console cmd/weir"}, // the running weir, as the console knows it
-	{word: "customer", in: names, except: "farm/rolltest"},
+	{word: "customer", in: names},
 	{word: "buffer", in: names, only: "admission"},
 	{word: "oddity", in: all},
 	{word: "place", in: types, except: "weir admission"},

@@ -108,7 +108,21 @@ func (f *lendingFarm) start(name string, o Options, disk *memDisk) *lendingNode 
 	f.mu.Lock()
 	f.nodes = append(f.nodes, n)
 	f.mu.Unlock()
+	go n.meet()
 	return n
+}
+
+// meet has a node and those that it hears tell each other all, as the farm does when one of them is up again.
+func (n *lendingNode) meet() {
+	n.farm.sleep()
+	for _, other := range n.farm.all() {
+		if other == n || n.noBus.Load() || other.noBus.Load() {
+			continue
+		}
+		for _, way := range [][2]*lendingNode{{n, other}, {other, n}} {
+			way[0].lender.Snapshot(func(msg []byte) bool { return way[1].lender.Hear(msg, way[1].now()) == nil })
+		}
+	}
 }
 
 // judge judges an event, unless the node is killed meanwhile: then there is no answer.

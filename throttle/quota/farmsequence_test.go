@@ -22,8 +22,9 @@ type story struct {
 	happened []string
 	left     map[*node]bool // it said goodbye and serves on
 	away     map[*node]bool // it does not run
-	parted   bool
-	cutOff   *node // cannot be heard by the others now; nil if all hear each other
+	parted   bool           // at some time
+	lossy    bool           // a disk was lost
+	cutOff   map[*node]bool // none of the others can hear it
 	// Who has said goodbye and is not back, each with those that ran then, as far as they have not ended since.
 	gone    map[*node]map[*node]bool
 	stray   map[*node]bool // it was gone while the others could not hear each other, or had all ended
@@ -69,7 +70,8 @@ func tell(t tb, seed uint64) *story {
 	r := rand.New(rand.NewPCG(seed, 39))
 	p := storyPolicies[r.IntN(len(storyPolicies))]
 	s := &story{rand: r, left: map[*node]bool{}, away: map[*node]bool{}, started: 3,
-		gone: map[*node]map[*node]bool{}, stray: map[*node]bool{}, forgotten: map[*charge]bool{},
+		cutOff: map[*node]bool{}, gone: map[*node]map[*node]bool{}, stray: map[*node]bool{},
+		forgotten: map[*charge]bool{},
 		world: newWorld(t, seed, 4, farmtest.Network{DelayMin: 100 * time.Microsecond, DelayMax: time.Millisecond},
 			one(p))}
 	listed := r.IntN(2) * 3
@@ -106,7 +108,7 @@ func (s *story) fail(format string, args ...any) {
 // serve has each account ask a few times, at any nodes.
 func (s *story) serve() {
 	for n := range s.gone {
-		s.stray[n] = s.stray[n] || s.cutOff != nil
+		s.stray[n] = s.stray[n] || len(s.cutOff) > 0
 	}
 	for range 6 {
 		for i := range storyAccounts {
@@ -184,6 +186,7 @@ func (s *story) loseDisk(n *node) {
 			}
 		}
 	}
+	s.lossy = true
 	s.end(n, s.rand.IntN(2) == 0)
 	n.kept, n.Kept = shelf{}, nil
 	s.begin(n)
@@ -192,12 +195,12 @@ func (s *story) loseDisk(n *node) {
 // knows reports whether a node runs that has heard what another one charged.
 func (s *story) knows(n, other *node) bool {
 	return !s.away[n] && !s.left[n] &&
-		(s.away[other] || !s.left[other] && s.cutOff != n && s.cutOff != other)
+		(s.away[other] || !s.left[other] && !s.cutOff[n] && !s.cutOff[other])
 }
 
 func (s *story) heal() {
 	s.Heal()
-	s.cutOff = nil
+	clear(s.cutOff)
 }
 
 func (s *story) back() {
@@ -227,7 +230,7 @@ func (s *story) cut(n *node) {
 		}
 	}
 	s.Cut([]*farmtest.SimNode{n.SimNode}, others)
-	s.parted, s.cutOff = true, n
+	s.parted, s.cutOff[n] = true, true
 }
 
 // leave has a node serve on alone.
@@ -275,37 +278,55 @@ func TestFarmStories(t *testing.T) {
 		stories = 10_000
 	}
 	for seed := range stories {
-		s := tell(t, seed)
-		p := s.options.Policies[0]
-		for i := range storyAccounts {
-			most := int(p.Limit.N) + s.strayed(fmt.Sprint(i))
-			if p.OnLoss == LossOpen && s.parted {
-				most *= s.started + len(s.happened)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			s := tell(t, seed)
+			s.neverOver()
+			s.whole()
+			s.serve()
+			s.neverOver()
+			for i := range storyAccounts {
+				s.sameAtAll(fmt.Sprint(i))
 			}
-			if n := s.granted(fmt.Sprint(i)); n > most {
-				s.fail("seed %d: %d were granted of %d", seed, n, most)
-			}
+		})
+	}
+}
+
+// neverOver checks what was granted until now.
+func (s *story) neverOver() {
+	s.t.Helper()
+	p := s.options.Policies[0]
+	for i := range storyAccounts {
+		most := int(p.Limit.N)
+		if p.OnLoss == LossOpen && s.parted {
+			most *= s.started // each node knows at least what it has granted itself
 		}
-		s.Heal()
-		for _, n := range s.nodes[:s.started] {
-			if s.left[n] {
-				s.end(n, false)
-			}
-		}
-		s.back()
-		s.Run(2 * time.Second)
-		for _, n := range s.nodes[:s.started] {
-			if st := n.Farm().Standing(); !st.Whole() || !st.Agreed || st.Of != s.started || !n.Farm().CaughtUp() {
-				s.fail("seed %d: %s stands at %+v", seed, n.Name, st)
-			}
-		}
-		for i := range storyAccounts {
-			s.sameAtAll(seed, fmt.Sprint(i))
+		most += s.strayed(fmt.Sprint(i))
+		if n := s.granted(fmt.Sprint(i)); n > most {
+			s.fail("%d were granted of %d", n, most)
 		}
 	}
 }
 
-func (s *story) sameAtAll(seed uint64, account string) {
+// whole lets the farm come together again: it has two seconds.
+func (s *story) whole() {
+	s.t.Helper()
+	s.heal()
+	for _, n := range s.nodes[:s.started] {
+		if s.left[n] {
+			s.end(n, false)
+		}
+	}
+	s.back()
+	s.Run(2 * time.Second)
+	for _, n := range s.nodes[:s.started] {
+		if st := n.Farm().Standing(); !st.Whole() || !st.Agreed || st.Of != s.started || !n.Farm().CaughtUp() {
+			s.fail("%s stands at %+v", n.Name, st)
+		}
+	}
+}
+
+// sameAtAll checks that all nodes count the same, and nothing twice.
+func (s *story) sameAtAll(account string) {
 	var used []int64
 	for _, n := range s.nodes[:s.started] {
 		sum := int64(0)
@@ -315,6 +336,9 @@ func (s *story) sameAtAll(seed uint64, account string) {
 		used = append(used, sum)
 	}
 	if slices.Min(used) != slices.Max(used) {
-		s.fail("seed %d: %s has used %d", seed, account, used)
+		s.fail("%s has used %d", account, used)
+	}
+	if n := int64(s.granted(account)); used[0] > n || used[0] < n && !s.lossy {
+		s.fail("%s has used %d of %d that were granted", account, used[0], n)
 	}
 }
