@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -93,33 +93,26 @@ func (t *trial) askBoth(weir *running, peer string, pids []int, streams int) (ou
 	return served{got[0], got[1]}, served{got[2], got[3]}, busy
 }
 
-// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. More arguments are for
-// the Redis. It returns the address of the service, and the ids of both processes.
-func (t *trial) startRatelimit(folder string, more ...string) (address string, pids []int) {
-	start := func(task machine.Task, network, address string) {
-		p := try(machine.Start(task))
-		t.cleanup(p.Kill)
-		if err := p.Listens(context.Background(), network, address); err != nil {
-			check(fmt.Errorf("%s: %w", filepath.Base(task.Program), err))
-		}
-		pids = append(pids, p.Pid)
-	}
+// startRatelimit starts a Redis, and envoyproxy/ratelimit on the configuration in the folder. It returns the address of
+// the service, and the ids of both processes.
+func (t *trial) startRatelimit(folder string) (address string, pids []int) {
 	redis, service := program("redis-server"), ""
 	if err := attempt(func() { service = program("service_cmd") }); err != nil {
 		check(fmt.Errorf("%w (make setup installs envoyproxy/ratelimit)", err))
 	}
 	conf, socket := filepath.Join(folder, "redis.conf"), filepath.Join(folder, "redis.sock")
 	check(os.WriteFile(conf, []byte(peers.Redis), 0o600))
-	start(machine.Task{Program: redis, Args: append([]string{conf, "--unixsocket", socket, "--dir", folder},
-		more...)}, "unix", socket)
+	counts := t.launch(machine.Task{Program: redis, Quit: syscall.SIGKILL, Args: []string{conf, "--unixsocket", socket,
+		"--dir", folder}}, "unix", socket)
 	var ports [3]string
 	for i := range ports {
 		_, ports[i], _ = net.SplitHostPort(try(machine.FreeAddress("127.0.0.1")))
 	}
 	address = "127.0.0.1:" + ports[0]
-	start(machine.Task{Program: service, Env: append(strings.Fields(peers.RatelimitEnv), "REDIS_URL="+socket,
-		"RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0], "PORT="+ports[1], "DEBUG_PORT="+ports[2])}, "tcp", address)
-	return address, pids
+	limits := t.launch(machine.Task{Program: service, Quit: syscall.SIGKILL, Env: append(strings.Fields(peers.RatelimitEnv),
+		"REDIS_URL="+socket, "RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0], "PORT="+ports[1],
+		"DEBUG_PORT="+ports[2])}, "tcp", address)
+	return address, []int{counts.Pid, limits.Pid}
 }
 
 // askers ask a rate limit service as Envoys do, over several connections of HTTP/2 at once. They share the machine with

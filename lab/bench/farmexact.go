@@ -3,17 +3,15 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"weir/lab/machine"
@@ -21,40 +19,26 @@ import (
 
 // exactFarm is a node that counts two policies exactly, by path: one as weir chooses, one with a question for each
 // decision.
-const exactFarm = `
-data: %[1]s
-farm:
-  node: %[2]s
-  listen: %[3]s
-  peers: [%[4]s]
-  secret: a secret of this benchmark
-  counters: redis://%[5]s
+const exactFarm = `  counters: redis://%[1]s
 http:
 - listen: 127.0.0.1:0
-  upstream: http://%[6]s
+  upstream: http://%[2]s
   account: ["header:X-Api-Key"]
   throttles: [plans]
 throttles:
   plans:
     quota:
       policies:
-      - {name: ahead, limit: %[7]d, period: year, farm: exact, match: {paths: [/ahead]}}
-      - {name: single, limit: %[7]d, period: year, farm: exact, ahead: 0, match: {paths: [/single]}}
-console: {listen: "off"}
-log: {access: "off"}
+      - {name: ahead, limit: %[3]d, period: year, farm: exact, match: {paths: [/ahead]}}
+      - {name: single, limit: %[3]d, period: year, farm: exact, ahead: 0, match: {paths: [/single]}}
 `
 
-// startRedis runs a Redis on the loopback, empty.
+// startRedis runs a Redis on the loopback, empty. A trial may have stopped it: so it is killed in the end.
 func (t *trial) startRedis() (address string, p *machine.Process) {
 	address = try(machine.FreeAddress("127.0.0.1"))
 	host, port, _ := net.SplitHostPort(address)
-	p = try(machine.Start(machine.Task{Program: program("redis-server"), Args: []string{"--bind", host, "--port", port,
-		"--save", "", "--appendonly", "no", "--dir", t.folder()}}))
-	t.cleanup(p.Kill)
-	if err := p.Listens(context.Background(), "tcp", address); err != nil {
-		check(fmt.Errorf("redis-server: %w", err))
-	}
-	return address, p
+	return address, t.launch(machine.Task{Program: program("redis-server"), Quit: syscall.SIGKILL, Args: []string{"--bind",
+		host, "--port", port, "--save", "", "--appendonly", "no", "--dir", t.folder()}}, "tcp", address)
 }
 
 // A serviceLog is a service that many nodes stand in front of. What it saw decides about over and used.
@@ -84,7 +68,10 @@ func neverOver(t *trial) (figures []figure) {
 	check(err)
 	t.cleanup(stop)
 	redis, _ := t.startRedis()
-	gates := t.startExact(nodes, redis, upstream, limit)
+	var gates []string
+	for _, r := range t.startFarm(nodes, fmt.Sprintf(exactFarm, redis, upstream, limit)) {
+		gates = append(gates, r.address)
+	}
 	evenly := func() int { return rand.IntN(nodes) }
 	mostly := func() int {
 		if rand.IntN(100) < 95 {
@@ -112,43 +99,6 @@ func neverOver(t *trial) (figures []figure) {
 			[]value{none(max(0, over)), least(99, 100*min(1, used), "%.1f %%")}, ""})
 	}
 	return figures
-}
-
-// startExact starts nodes that count in a Redis, and waits until they know each other.
-func (t *trial) startExact(nodes int, redis, upstream string, limit int) (gates []string) {
-	binary := buildWeir(t.folder())
-	var peers []string
-	for range nodes {
-		peers = append(peers, try(machine.FreeAddress("127.0.0.1")))
-	}
-	var started []*running
-	for i := range nodes {
-		folder := t.folder()
-		r := t.runWeir(folder, fmt.Sprintf(exactFarm, folder, string(rune('a'+i)), peers[i], strings.Join(peers, ", "),
-			redis, upstream, limit), io.Discard, binary)
-		started, gates = append(started, r), append(gates, r.address)
-	}
-	awaitFarm(started)
-	return gates
-}
-
-// awaitFarm waits until all nodes know each other.
-func awaitFarm(started []*running) {
-	for _, r := range started {
-		check(r.Await(context.Background(), func() bool {
-			s, err := r.control.Status(context.Background())
-			if err != nil || s.Farm == nil {
-				return false
-			}
-			up := 0
-			for _, n := range s.Farm.Nodes {
-				if n.State == "up" || n.State == "here" {
-					up++
-				}
-			}
-			return up == len(started)
-		}))
-	}
 }
 
 // rush sends requests of an account at once. Where a node has lost the engine they come again, as clients do.

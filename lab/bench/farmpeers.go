@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -16,7 +15,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"text/template"
 	"time"
 
 	"weir/lab/machine"
@@ -71,43 +69,24 @@ func farmPeers(t *trial) (figures []figure) {
 }
 
 // weirFarm is a node that answers by the decision API.
-const weirFarm = `
-data: %[1]s
-farm:
-  node: %[2]s
-  listen: %[3]s
-  peers: [%[4]s]
-  secret: a secret of this benchmark
-api:
+const weirFarm = `api:
   listen: 127.0.0.1:0
-  tokens: ["%[5]s"]
+  tokens: ["%s"]
   policies: {web: [plans]}
 throttles:
   plans:
-    quota: {policies: [{name: p, limit: %[6]d, period: 1s, window: sliding}]}
-console: {listen: "off"}
+    quota: {policies: [{name: p, limit: %d, period: 1s, window: sliding}]}
 `
 
-// startWeirs starts a farm and waits until all nodes know each other.
+// startWeirs starts a farm that is asked over the decision API.
 func (t *trial) startWeirs(nodes, limit int) *contestant {
 	const token, question = "0123456789abcdef0123456789abcdef", `{"policy":"web","account":"x"}`
 	c := &contestant{name: fmt.Sprintf("%d weirs, window sliding", nodes),
 		request: fmt.Sprintf("POST /v1/decide?http=1 HTTP/1.1\r\nHost: w\r\nAuthorization: Bearer %s\r\n"+
 			"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", token, len(question), question)}
-	binary := buildWeir(t.folder())
-	var peers []string
-	for range nodes {
-		peers = append(peers, try(machine.FreeAddress("127.0.0.1")))
-	}
-	var started []*running
-	for i := range nodes {
-		folder := t.folder()
-		r := t.runWeir(folder, fmt.Sprintf(weirFarm, folder, string(rune('a'+i)), peers[i], strings.Join(peers, ", "),
-			token, limit), io.Discard, binary)
-		started = append(started, r)
+	for _, r := range t.startFarm(nodes, fmt.Sprintf(weirFarm, token, limit)) {
 		c.nodes, c.pids = append(c.nodes, r.address), append(c.pids, r.Pid)
 	}
-	awaitFarm(started)
 	return c
 }
 
@@ -168,24 +147,12 @@ func (t *trial) startHAProxies(program string, nodes, limit int, summed bool) *c
 	for i := range nodes {
 		peers = append(peers, peer{string(rune('a' + i)), try(machine.FreeAddress("127.0.0.1"))})
 	}
-	page := template.Must(template.New("").Parse(haproxyFarm))
 	for _, p := range peers {
-		listen := try(machine.FreeAddress("127.0.0.1"))
-		var config strings.Builder
-		check(page.Execute(&config, struct {
-			peer
-			Peers  []peer
-			Listen string
-			Limit  int
-			Summed bool
-		}{p, peers, listen, limit, summed}))
-		file := filepath.Join(t.folder(), "haproxy.cfg")
-		check(os.WriteFile(file, []byte(config.String()), 0o600))
-		run := try(machine.Start(machine.Task{Program: program, Args: []string{"-db", "-L", p.Name, "-f", file}}))
-		t.cleanup(run.Stop)
-		if err := run.Listens(context.Background(), "tcp", listen); err != nil {
-			check(fmt.Errorf("haproxy: %w", err))
-		}
+		listen, file := try(machine.FreeAddress("127.0.0.1")), filepath.Join(t.folder(), "haproxy.cfg")
+		config := filled(haproxyFarm, map[string]any{"Name": p.Name, "Peers": peers, "Listen": listen, "Limit": limit,
+			"Summed": summed})
+		check(os.WriteFile(file, []byte(config), 0o600))
+		run := t.launch(machine.Task{Program: program, Args: []string{"-db", "-L", p.Name, "-f", file}}, "tcp", listen)
 		c.nodes, c.pids = append(c.nodes, listen), append(c.pids, run.Pid)
 	}
 	return c

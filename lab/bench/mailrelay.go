@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"text/template"
 	"time"
 
@@ -168,12 +168,9 @@ func (t *trial) startSink() *smtpSink {
 	if os.Geteuid() == 0 {
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	p := try(machine.Start(machine.Task{Program: program("smtp-sink"), Args: args, Talks: true}))
-	t.cleanup(p.Kill)
+	p := t.launch(machine.Task{Program: program("smtp-sink"), Args: args, Talks: true, Quit: syscall.SIGKILL}, "tcp",
+		s.address)
 	go s.read(p.Out)
-	if err := p.Listens(context.Background(), "tcp", s.address); err != nil {
-		check(fmt.Errorf("smtp-sink: %w", err))
-	}
 	return s
 }
 

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -64,11 +63,7 @@ func (t *trial) startProxies(folder, binary string) (service string, pids []int,
 	given["Listen"], given["Secure"] = try(machine.FreeAddress("127.0.0.1")), try(machine.FreeAddress("127.0.0.1"))
 	file := filepath.Join(folder, "haproxy.cfg")
 	check(os.WriteFile(file, []byte(filled(peers.HAProxyProxy, given)), 0o600))
-	p := try(machine.Start(machine.Task{Program: haproxy, Args: []string{"-db", "-f", file}}))
-	t.cleanup(p.Stop)
-	if err := p.Listens(context.Background(), "tcp", given["Listen"]); err != nil {
-		check(fmt.Errorf("HAProxy: %w", err))
-	}
+	p := t.launch(machine.Task{Program: haproxy, Args: []string{"-db", "-f", file}}, "tcp", given["Listen"])
 	all = append(all, &proxy{"HAProxy", given["Listen"], given["Secure"], given["Listen"] + "/refused", []int{p.Pid}})
 
 	weir := &proxy{name: "weir"}
@@ -118,12 +113,8 @@ func (t *trial) runNginx(folder, name, text string, given map[string]string) (ad
 	address, file := try(machine.FreeAddress("127.0.0.1")), filepath.Join(folder, name+".conf")
 	given["Listen"] = address
 	check(os.WriteFile(file, []byte(filled(text, given)), 0o600))
-	p := try(machine.Start(machine.Task{Program: program("nginx"), Args: []string{"-c", file, "-p", folder},
-		Log: os.Stderr, Quit: syscall.SIGQUIT}))
-	t.cleanup(p.Stop)
-	if err := p.Listens(context.Background(), "tcp", address); err != nil {
-		check(fmt.Errorf("nginx: %w", err))
-	}
+	p := t.launch(machine.Task{Program: program("nginx"), Args: []string{"-c", file, "-p", folder}, Log: os.Stderr,
+		Quit: syscall.SIGQUIT}, "tcp", address)
 	until(func() bool { pids = machine.Family(p.Pid); return len(pids) > 1 },
 		func() error { return fmt.Errorf("nginx %s has no workers", name) })
 	return address, pids

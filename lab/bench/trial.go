@@ -150,6 +150,58 @@ func until(happened func() bool, late func() error) {
 	}
 }
 
+// launch runs a program until the trial ends, and returns when it takes connections.
+func (t *trial) launch(task machine.Task, network, address string) *machine.Process {
+	p := try(machine.Start(task))
+	t.cleanup(p.Stop)
+	if err := p.Listens(context.Background(), network, address); err != nil {
+		check(fmt.Errorf("%s: %w", filepath.Base(task.Program), err))
+	}
+	return p
+}
+
+// farmConfig is a node of a farm. What else it has, in the farm and beside it, follows.
+const farmConfig = `
+data: %s
+console: {listen: "off"}
+log: {access: "off"}
+farm:
+  node: %s
+  listen: %s
+  peers: [%s]
+  secret: a secret of this benchmark
+`
+
+// startFarm starts weirs that are nodes of a farm, and waits until they know each other.
+func (t *trial) startFarm(nodes int, more string) (all []*running) {
+	binary := buildWeir(t.folder())
+	var peers []string
+	for range nodes {
+		peers = append(peers, try(machine.FreeAddress("127.0.0.1")))
+	}
+	for i, own := range peers {
+		folder := t.folder()
+		all = append(all, t.runWeir(folder, fmt.Sprintf(farmConfig, folder, string(rune('a'+i)), own,
+			strings.Join(peers, ", "))+more, io.Discard, binary))
+	}
+	for _, r := range all {
+		check(r.Await(context.Background(), func() bool {
+			s, err := r.control.Status(context.Background())
+			if err != nil || s.Farm == nil {
+				return false
+			}
+			up := 0
+			for _, n := range s.Farm.Nodes {
+				if n.State == "up" || n.State == "here" {
+					up++
+				}
+			}
+			return up == nodes
+		}))
+	}
+	return all
+}
+
 // A running is a weir in a process of its own.
 type running struct {
 	*machine.Process

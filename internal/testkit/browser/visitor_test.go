@@ -147,8 +147,8 @@ func TestNoAxe(t *testing.T) {
 	if err := os.WriteFile(cached, []byte("another"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	for source, want := range map[string]string{other("axe.min.js"): "another", other(): "has no",
-		filepath.Join(t.TempDir(), "none"): "npm pack"} {
+	for source, want := range map[string]string{other("axe.min.js"): "another", other(): "no such file",
+		filepath.Join(t.TempDir(), "none"): "npm install"} {
 		if _, err := axeFrom(cached, source); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
