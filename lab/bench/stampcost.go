@@ -9,11 +9,13 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math"
+	"net/netip"
+	"slices"
 	"sync/atomic"
 	"time"
 
-	"weir/lab/simulate"
+	"weir"
+	"weir/admission"
 	"weir/throttle/stamp"
 )
 
@@ -186,38 +188,137 @@ func logarithms(t *trial) []figure {
 	}
 }
 
-// steering is S7: the load becomes ten-fold at once, from a flood that pays what is asked as far as its processors can,
-// beside people. simulate.Flood plays it, with the real throttle and the real lanes: how long until the stamped lane is
-// back at its target, and how long after the end nothing is asked any more, to the second.
+// steering is S7: the load becomes ten-fold at once, from clients that pay what is asked as long as their processors
+// can. Simulated in steps of a millisecond, with the real throttle and the real lanes: how long until the stamped lane
+// is back at its target, and how long after the end nothing is asked any more.
 func steering(t *trial) []figure {
-	const target = 200 * time.Millisecond
-	o := simulate.FloodOptions{
-		Concurrent: 64, Service: 50 * time.Millisecond, Stamps: stamp.Options{Algorithm: t.algorithm, Covers: 1}.WithDefaults(),
-		People: 200, // a sixth of what the service can do
-		From:   5 * time.Second, Until: 35 * time.Second, For: 125 * time.Second,
+	back, dormant, peak := tenfold(stamp.Options{Algorithm: t.algorithm})
+	return []figure{
+		{fmt.Sprintf("ten-fold step of paying load (%s): stamped lane back at its target of 200ms (work rose to 2^%.1f)",
+			t.algorithm, peak.Bits()), []value{most(5, back.Seconds(), "%.1f s")}, ""},
+		{"… nothing is asked any more, after its end", []value{most(60, dormant.Seconds(), "%.1f s")}, ""},
 	}
-	o.Paying = 10 * o.Capacity()
-	o.Hashes = o.Paying * float64(o.Stamps.First) // enough for all of it, at the first price
-	study := try(simulate.Flood(o))
-	back, later := math.Inf(1), 0.0
-	for _, p := range study.Points {
-		at := float64(p.Second) - study.From
-		switch {
-		case at <= 0 || float64(p.Second) > study.Until:
-		case !math.IsInf(back, 1):
-			later = max(later, p.Delay)
-		case p.Delay <= target.Seconds() && at > 1: // in the first second it rises
-			back = at
+}
+
+// The scene of S7.
+const (
+	places    = 64                    // of the upstream
+	service   = 50 * time.Millisecond // each
+	people    = 200.0                 // requests a second that are always there: a sixth of what can be done
+	browser   = 3e6                   // operations a second of one solver, of sha256-k or eqs60
+	attack    = 30 * time.Second      // how long
+	step      = time.Millisecond
+	targetLag = 200 * time.Millisecond
+)
+
+// A journey is a request on its way through the lanes.
+type journey struct {
+	hold weir.Hold
+	turn *weir.Turn
+	ends time.Time
+}
+
+// A lane is the simulation of S7.
+type lane struct {
+	now     time.Time
+	lanes   *admission.Lanes
+	taker   *stamp.Throttle
+	waiting []*journey
+	inside  []*journey
+	owed    float64
+	came    int
+}
+
+func tenfold(o stamp.Options) (back, dormant time.Duration, peak stamp.Work) {
+	s := &lane{now: when, lanes: try(admission.New(admission.Options{Concurrent: places, PerClient: 10_000}, when)),
+		taker: try(stamp.NewThrottle(o, when, nil))}
+	s.lanes.Alarm(func(time.Time) {})
+	capacity := float64(places) / service.Seconds()
+	first := float64(o.WithDefaults().First)
+	budget := 10 * capacity * first // hashes a second: ten times what can be done, at the first price
+	begin, end := when.Add(5*time.Second), when.Add(5*time.Second+attack)
+	works := make([]stamp.Work, 0, 100_000) // asked for, by the step
+	var over, quiet time.Time
+	for ; s.now.Before(end.Add(90 * time.Second)); s.now = s.now.Add(step) {
+		s.settle()
+		s.lanes.Advance(s.now)
+		share, delay := s.lanes.Load(s.now)
+		work := s.taker.Observe(weir.Load{Of: "gate", Share: share, Delay: delay}, s.now)
+		works = append(works, work)
+		s.lanes.Asked(uint64(work))
+		peak = max(peak, work)
+		rate, paid := people, work
+		if s.now.After(begin) && s.now.Before(end) {
+			// A client that comes now pays what was asked when it began to solve.
+			asked := 0.0
+			for i, w := range slices.Backward(works) {
+				if ago := len(works) - 1 - i; time.Duration(ago)*step >=
+					time.Duration(float64(w)/browser*float64(time.Second)) {
+					asked, paid = float64(w), w
+					break
+				}
+			}
+			rate += min(10*capacity, budget/max(asked, first))
+			if delay > targetLag {
+				over = s.now
+			}
+		}
+		for s.owed += rate * step.Seconds(); s.owed >= 1; s.owed-- {
+			s.arrive(paid)
+		}
+		if s.now.After(end) && work > 0 {
+			quiet = s.now
 		}
 	}
-	dormant := study.Dormant
-	if dormant < 0 {
-		dormant = math.Inf(1)
+	return max(over.Sub(begin), 0), max(quiet.Sub(end), 0), peak
+}
+
+// arrive lets a request in that has paid what was asked. Where nothing is asked, it has paid nothing and goes to the
+// general pool.
+func (s *lane) arrive(work stamp.Work) {
+	s.came++ // each is from a network of its own: one client alone would not affect the others
+	ev := weir.Event{Time: s.now,
+		Source: netip.AddrFrom4([4]byte{10, byte(s.came >> 16), byte(s.came >> 8), byte(s.came)})}
+	ev.Purse = weir.NewPurse(func(context.Context, *weir.Event) (weir.Paid, func()) {
+		return weir.Paid{Work: uint64(work)}, nil
+	})
+	ev.Purse.Open(context.Background(), &ev)
+	var a weir.Answer
+	check(s.lanes.Judge(context.Background(), &ev, &a))
+	j := &journey{hold: a.Hold}
+	a.Clear()
+	s.lanes.Enter(&j.hold, s.now, &a)
+	switch a.Verdict {
+	case weir.Admit:
+		j.ends = s.now.Add(service)
+		s.inside = append(s.inside, j)
+	case weir.Wait:
+		j.turn = a.Turn
+		s.waiting = append(s.waiting, j)
+	default:
+		s.lanes.Settle(j.hold, weir.Outcome{Time: s.now})
 	}
-	return []figure{
-		{fmt.Sprintf("ten-fold step of paying load (%s): stamped lane back at its target of %s (work rose to 2^%.1f)",
-			t.algorithm, target, study.Peak.Bits()), []value{most(5, back, "%.0f s")},
-			fmt.Sprintf("later %.2f s at most", later)},
-		{"… nothing is asked any more, after its end", []value{most(60, dormant, "%.0f s")}, ""},
+}
+
+// settle ends requests that are done, and begins those that were called.
+func (s *lane) settle() {
+	for len(s.inside) > 0 && !s.inside[0].ends.After(s.now) {
+		s.lanes.Settle(s.inside[0].hold, weir.Outcome{Time: s.now, Done: true})
+		s.inside = s.inside[1:]
 	}
+	waiting := s.waiting[:0]
+	for _, j := range s.waiting {
+		select {
+		case <-j.turn.Called():
+			if j.turn.Refused() == weir.NoReason {
+				j.ends = s.now.Add(service)
+				s.inside = append(s.inside, j)
+			} else {
+				s.lanes.Settle(j.hold, weir.Outcome{Time: s.now})
+			}
+		default:
+			waiting = append(waiting, j)
+		}
+	}
+	s.waiting = waiting
 }
