@@ -192,7 +192,8 @@ func logarithms(t *trial) []figure {
 func steering(t *trial) []figure {
 	const target = 200 * time.Millisecond
 	o := simulate.FloodOptions{
-		Concurrent: 64, Service: 50 * time.Millisecond, Stamps: stamp.Options{Algorithm: t.algorithm, Covers: 1}.WithDefaults(),
+		Concurrent: 64, Service: 50 * time.Millisecond,
+		Stamps: stamp.Options{Algorithm: t.algorithm, Covers: 1}.WithDefaults(),
 		People: 200, // a sixth of what the service can do
 		From:   5 * time.Second, Until: 35 * time.Second, For: 125 * time.Second,
 	}
