@@ -38,6 +38,7 @@ var floors = map[string]int{
 	"lab/peers":         1, // the peers' configurations
 	"lab/machine":       1, // processes for measurements
 
+	"internal/gen/source":    1, // for what is generated of comments
 	"throttle/stamp/classic": 1, // for the mechanism
 	"internal/testkit/needs": 1, // for tests, and for tools of tests
 

@@ -109,9 +109,9 @@ func (t *trial) startRatelimit(folder string) (address string, pids []int) {
 		_, ports[i], _ = net.SplitHostPort(try(machine.FreeAddress("127.0.0.1")))
 	}
 	address = "127.0.0.1:" + ports[0]
-	limits := t.launch(machine.Task{Program: service, Quit: syscall.SIGKILL, Env: append(strings.Fields(peers.RatelimitEnv),
-		"REDIS_URL="+socket, "RUNTIME_ROOT="+folder, "GRPC_PORT="+ports[0], "PORT="+ports[1],
-		"DEBUG_PORT="+ports[2])}, "tcp", address)
+	limits := t.launch(machine.Task{Program: service, Quit: syscall.SIGKILL,
+		Env: append(strings.Fields(peers.RatelimitEnv), "REDIS_URL="+socket, "RUNTIME_ROOT="+folder,
+			"GRPC_PORT="+ports[0], "PORT="+ports[1], "DEBUG_PORT="+ports[2])}, "tcp", address)
 	return address, []int{counts.Pid, limits.Pid}
 }
 

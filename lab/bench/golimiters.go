@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// goLimiters is Q1g: weir's limits beside other limiters for Go programs. They are measured by a benchmark of a module of
-// its own, lab/golimiters, since weir does not need their modules.
+// goLimiters is Q1g: weir's limits beside other limiters for Go programs. They are measured by a benchmark of a module
+// of its own, lab/golimiters, since weir does not need their modules.
 func goLimiters(t *trial) (figures []figure) {
 	const folder = "lab/golimiters"
 	temp := t.folder()

@@ -37,8 +37,8 @@ func afterFlood(t *trial) []figure {
 	return t.runFlood("S10", run)
 }
 
-// runFlood runs scenes with a weir that is built for them, and names the peers that are left out. Each row of the tables
-// that weir bench flood shows is a figure.
+// runFlood runs scenes with a weir that is built for them, and names the peers that are left out. Each row of the
+// tables that weir bench flood shows is a figure.
 func (t *trial) runFlood(row string, run floods.Options) (figures []figure) {
 	run.Solver, run.Algorithm = buildWeir(t.folder()), t.algorithm
 	if t.algorithm != stamp.SHA256K {

@@ -38,7 +38,7 @@ func (h here) solve(ctx context.Context, challenge string) (string, time.Duratio
 	return paid, time.Since(began), err
 }
 
-// A Solver makes stamps for another process, by net/rpc.
+// A Solver makes stamps for another process, which calls it over a pipe.
 type Solver struct{ places here }
 
 // An Order is what it is asked for.
