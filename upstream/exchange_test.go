@@ -146,8 +146,7 @@ func TestAnswers(t *testing.T) {
 			"", FailMalformed, false},
 		"upgrade unasked": {"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", "",
 			FailMalformed, false},
-		"103 with a body": {"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nhello", "", FailMalformed,
-			false},
+		"103 with a body": {"HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nhello", "", FailMalformed, false},
 		"informational for ever": {strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", maxEarly+1), "", FailMalformed,
 			false},
 		"headers at the bound": {"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + strings.Repeat("X: y\r\n", maxFields-1) +
