@@ -26,6 +26,17 @@ func (g *grange) kill(nodes ...int) {
 	}
 }
 
+// readiness is what a balancer hears of a node.
+func (c *crop) readiness(i int) int {
+	c.t.Helper()
+	resp, err := (&http.Client{Transport: c.ways[i]}).Get("http://" + c.Address(i) + ":9000/readyz")
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
 // TestFarmSharesAfterARestart: nodes that start while they hear nobody know whose turn it is, and what was taken over
 // from them; without that they grant nothing.
 func TestFarmSharesAfterARestart(t *testing.T) {
@@ -64,6 +75,11 @@ func TestFarmSharesAfterARestart(t *testing.T) {
 	}
 	if granted == 0 {
 		t.Error("nobody has a turn")
+	}
+	for i := range c.nodes {
+		if code := c.readiness(i); code != http.StatusOK {
+			t.Errorf("%c waits for others: /readyz answers %d", 'a'+i, code)
+		}
 	}
 	for i := range c.nodes {
 		c.part(i, false)
