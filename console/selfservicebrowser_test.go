@@ -94,7 +94,7 @@ func TestSelfServiceInBrowser(t *testing.T) {
 		"operator": {operator, "/t/" + goodTicket, 200,
 			[]string{"Somebody who runs your mail has stopped your account"}},
 		"new": {strangers, "/t/" + goodTicket, 200,
-			[]string{"mail to such new recipients waits for you", "new recipient", "summer party", "Release selected"}},
+			[]string{"Some of your mail is to people your account never wrote to before", "new recipient", "summer party", "Release selected"}},
 		"empty": {empty, "/t/" + goodTicket, 200, []string{"No mail of yours waits."}},
 		"done": {newMailbox(), "/t/" + goodTicket + "?said=" + said.write(goodTicket, result{Code: saidReleased, N: 12}),
 			200, []string{"Released: the mail to 12 recipients is on its way."}},

@@ -116,7 +116,7 @@ func TestSelfServiceInGerman(t *testing.T) {
 	said := newForms([]byte("0123456789abcdef"))
 	good := "/t/" + goodTicket
 	inspects(t, "de", "selfservice-de-", true, map[string]lookCase{
-		"stopped": {newMailbox(), good, 200, []string{"Sie können keine E-Mails senden seit 01.05.2024, 12:04 UTC",
+		"stopped": {newMailbox(), good, 200, []string{"Sie können keine E-Mails senden gesperrt am 01.05.2024, 12:04 UTC",
 			"E-Mails an 28 Empfänger warten. Nichts davon ist verloren.", "Senden wieder erlauben", "aktuelles Passwort",
 			"Sie funktioniert bis 08.05.2024, 12:04 UTC."}},
 		"delayed": {delayed, good, 200, []string{"deshalb warten einige Ihrer E-Mails", "Es gibt mehr E-Mails, als hier",
