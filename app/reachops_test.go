@@ -222,7 +222,7 @@ func TestWithheldMailOnThePage(t *testing.T) {
 	page.Visit(at)
 	text := page.Text("body")
 	for _, want := range []string{"to somebody new", "new-1@elsewhere.example", "new recipient",
-		"mail to such new recipients waits for you"} {
+		"to people your account never wrote to before, and waits for you"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not show %q:\n%s", want, text)
 		}

@@ -280,7 +280,8 @@ func TestSelfServicePage(t *testing.T) {
 // TestNewRecipientsOnThePage: what is withheld has a word of its own, says why, and is released and deleted like what
 // is held.
 func TestNewRecipientsOnThePage(t *testing.T) {
-	const because, limit = "mail to such new recipients waits for you", "When mail to more than 20 recipients is delayed"
+	const because = "to people your account never wrote to before, and waits for you"
+	const limit = "When mail to more than 20 recipients is delayed"
 	for _, c := range []struct {
 		delayed, held, isNew bool
 		state                string

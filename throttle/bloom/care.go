@@ -223,7 +223,7 @@ func (l *Limiter) watch() {
 // needed is how many limiters a table takes for one and a half times the estimated number of attackers.
 func (l *Limiter) needed() int64 {
 	o := l.setup.Load().opts
-	plan, err := Size(o.K, int64(l.care.Attackers*1.5), o.Collateral, 0)
+	plan, err := o.plan(int64(l.care.Attackers * 1.5))
 	if err != nil {
 		return 0
 	}

@@ -78,7 +78,8 @@ func TestRefusedTakesNothing(t *testing.T) {
 func TestNobodyKeepsTheOthersOut(t *testing.T) {
 	needs.Unwatched(t)
 	slow := weir.Rate{Count: 6, Per: time.Minute}
-	plays := []prefixFlood{{slow, 5, 1, 0, false}, {perSecond(100), 15, 16, 64, false}, {slow, 15, 64, 256, true}}
+	plays := []prefixFlood{{slow, 5, 1, 0, false}, {perSecond(100), 15, 16, 64, false}, {slow, 15, 64, 256, true},
+		{perSecond(100), 5, 16, 64, false}, {slow, 5, 64, 256, false}}
 	if needs.Long() {
 		plays = nil
 		for _, rate := range []weir.Rate{{Count: 1, Per: 24 * time.Hour}, slow, {Count: 60, Per: time.Minute},
@@ -87,6 +88,7 @@ func TestNobodyKeepsTheOthersOut(t *testing.T) {
 			for _, prefixes := range []int{1, 16, 256} {
 				for _, undone := range []bool{false, true} {
 					plays = append(plays, prefixFlood{rate, least, prefixes, 0, undone},
+						prefixFlood{rate, least, prefixes, 4 * int64(prefixes), undone},
 						prefixFlood{rate, 3 * least, prefixes, 4 * int64(prefixes), undone})
 				}
 			}
@@ -156,7 +158,7 @@ func (f prefixFlood) play(t *testing.T) {
 }
 
 // TestCrowd: with the burst that AmpleBurst names, as many visitors as the table is planned for may use a good part of
-// their limit, all the time, and ten times as many a tenth of that. With a burst of k they refuse each other.
+// their limit, all the time, and ten times as many an eighth of it. With a burst of k they refuse each other.
 func TestCrowd(t *testing.T) {
 	needs.Unwatched(t)
 	const planned = 1000
@@ -176,7 +178,7 @@ func TestCrowd(t *testing.T) {
 	if again := (Options{Rate: perSecond(1), Burst: ample}).AmpleBurst(); ample != 15 || again != 0 {
 		t.Fatalf("a burst of %d, and then of %d", ample, again)
 	}
-	for _, c := range []struct{ visitors, each int }{{planned, 30}, {10 * planned, 6}} {
+	for _, c := range []struct{ visitors, each int }{{planned, 30}, {10 * planned, 8}} {
 		few, enough := refused(5, c.visitors, c.each), refused(ample, c.visitors, c.each)
 		if t.Logf("%+v: %.2f%%, and %.2f%% with a burst of %d", c, 100*few, 100*enough, ample); enough > 0.01 ||
 			few < 2*enough || few < 0.003 {

@@ -145,7 +145,7 @@ func (o Options) Validate() error {
 	}
 	// The checks below need figures that are within bounds.
 	full := o.WithDefaults()
-	plan, err := Size(full.K, full.Attackers, full.Collateral, 0)
+	plan, err := full.plan(full.Attackers)
 	if err != nil {
 		v.Under("", err)
 	}
@@ -252,13 +252,22 @@ func (o Options) fit(level int) (Shape, error) {
 	return s, err
 }
 
+// plan sizes a table for so many attackers. Only for a frugal burst does the size depend on it. The options are complete.
+func (o Options) plan(attackers int64) (Plan, error) {
+	burst := int64(o.Burst / max(o.Grain, 1))
+	if o.Count == Bytes || burst < int64(o.K) || burst >= 2*int64(o.K) {
+		burst = 0
+	}
+	return Size(o.K, attackers, o.Collateral, burst)
+}
+
 // Shapes returns the figures of the structures, one for each level, with the lines that the options plan for.
 func (o Options) Shapes() (Shapes, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
 	}
 	o = o.WithDefaults()
-	plan, err := Size(o.K, o.Attackers, o.Collateral, 0)
+	plan, err := o.plan(o.Attackers)
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,10 @@ func LanesFor(k int, burst int64) int {
 	return Lanes
 }
 
+// frugal is how many times as many limiters a table has whose limiters hold a single token. One request empties such a
+// limiter. So what an attacking IPv6 network is granted empties limiters of its narrower networks, besides its own.
+const frugal = 1.5
+
 // Size returns the smallest table that refuses at most the given share of innocent networks while so many networks
 // attack. The burst decides how large a limiter is, see LanesFor.
 func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, error) {
@@ -77,6 +81,9 @@ func Size(k int, attackers int64, collateral weir.Share, burst int64) (Plan, err
 			Hint: "more than 0% and less than 100%, such as 1%"}
 	}
 	limiters := float64(k) * float64(attackers) / -math.Log1p(-math.Pow(float64(collateral), 1/float64(k)))
+	if burst != 0 && burst < 2*int64(k) {
+		limiters *= frugal
+	}
 	lines := math.Ceil(limiters / Lanes)
 	if lines > MaxLines {
 		return Plan{}, &weir.FieldError{Path: "attackers",
