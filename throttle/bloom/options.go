@@ -252,8 +252,8 @@ func (o Options) fit(level int) (Shape, error) {
 	return s, err
 }
 
-// plan sizes a table for so many attackers. Only a burst below two tokens for each limiter changes the size. The options
-// are complete.
+// plan sizes a table for so many attackers. Only a burst below two tokens for each limiter changes the size.
+// The options are complete.
 func (o Options) plan(attackers int64) (Plan, error) {
 	burst := int64(o.Burst / max(o.Grain, 1))
 	if o.Count == Bytes || burst < int64(o.K) || burst >= 2*int64(o.K) {
