@@ -160,6 +160,9 @@ func TestNoErrorIsLost(t *testing.T) {
 	if r.must(err); receipt.Delayed == 0 {
 		t.Fatalf("%+v", receipt)
 	}
+	leased, _, err := r.mail(&Envelope{User: "bea@example.org", Sender: "bea@example.org",
+		To: []To{{Address: "c@example.net", After: start.Add(time.Hour)}}})
+	r.must(err)
 	r.idle()
 	failing := &flaky{Mail: r.store.Mail()}
 	r.Spool.store = failing
@@ -186,6 +189,17 @@ func TestNoErrorIsLost(t *testing.T) {
 			return err
 		}},
 		{"hand", func() error { return r.handDue(ctx, r.now()) }},
+		{"hand what another left", func() error {
+			r.must(r.store.Mail().Update(ctx, func(tx store.MailTx) error {
+				rows, err := tx.Addressees(leased)
+				if err != nil {
+					return err
+				}
+				rows[0].State, rows[0].Owner, rows[0].Due = store.Sending, "first", r.now()
+				return tx.PutAddressees(rows...)
+			}))
+			return r.handDue(ctx, r.now())
+		}},
 		{"resume", func() error { return r.ResumeUser(ctx, r.now(), "op", ann, false) }},
 		{"delete", func() error { _, err := r.DeleteMails(ctx, r.now(), "op", ids); return err }},
 	} {
