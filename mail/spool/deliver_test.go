@@ -370,7 +370,8 @@ func TestPickedAgain(t *testing.T) {
 	again := errors.New("once more")
 	b := batch{delivery: r.delivery, now: start.Add(time.Hour), all: r.gates.Load()}
 	for range 3 {
-		if err := r.update(t.Context(), func(tx store.MailTx) error { return cmp.Or(b.pick(tx), again) }); err != again {
+		err := r.update(t.Context(), func(tx store.MailTx) error { return cmp.Or(b.pick(tx), again) })
+		if err != again {
 			t.Fatal(err)
 		}
 		if slots := b.all.list[0].slots.Load(); len(b.jobs) != 3 || slots != 3 {

@@ -207,7 +207,8 @@ func TestNoErrorIsLost(t *testing.T) {
 	}
 }
 
-// eachCallFails does it until no call of the store fails any more: first the first one does, then the second, and so on.
+// eachCallFails does it until no call of the store fails any more: at first the first one does, then the second, and
+// so on.
 func (r *rig) eachCallFails(failing *flaky, name string, do func() error) {
 	r.Helper()
 	for calls := int64(0); ; calls++ {
