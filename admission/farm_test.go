@@ -224,4 +224,8 @@ func TestDivide(t *testing.T) {
 		}
 	})
 	divide(5, nil) // nobody
+	few := append([]claim{{wants: 30}}, slices.Repeat([]claim{{wants: 4.9}}, 6)...)
+	if divide(10, few); few[0].part != 4 {
+		t.Errorf("six nodes that get one place each leave %d of ten to the seventh", few[0].part)
+	}
 }

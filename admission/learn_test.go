@@ -132,3 +132,16 @@ func TestLearnsALargeCapacity(t *testing.T) {
 	u.run(25 * time.Second)
 	u.settles("500 at once", 300, 800)
 }
+
+// A probe that lets only one through is given up as others are, though no request ends.
+func TestProbeOfOneIsGivenUp(t *testing.T) {
+	r := newRig(t, Options{Learn: true, Concurrent: 2, Least: 1})
+	if !r.l.learner.begin(r.l.at) || r.l.learner.capacity() != 1 {
+		t.Fatalf("a capacity of %d", r.l.learner.capacity())
+	}
+	r.tick()
+	r.advance(time.Duration(drainLong))
+	if got := r.l.learner.capacity(); got != 2 {
+		t.Errorf("a capacity of %d after %s", got, time.Duration(drainLong))
+	}
+}

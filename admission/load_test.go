@@ -182,6 +182,14 @@ func TestServiceTime(t *testing.T) {
 	if got := time.Duration(p.mean); got < 950*time.Millisecond {
 		t.Errorf("mean %s, want about 1s", got)
 	}
+	p = pulse{}
+	for range 8 {
+		p.add(int64(10*time.Millisecond), at)
+	}
+	p.add(int64(time.Hour), at) // after the first eight it counts as eight times the mean
+	if got := time.Duration(p.mean); got > 20*time.Millisecond {
+		t.Errorf("mean %s after one download", got)
+	}
 }
 
 // Whoever asks for the load never waits for long, and sees something sane.

@@ -91,3 +91,22 @@ func TestRetryHasTheWholeBody(t *testing.T) {
 		t.Errorf("the server got %q", body)
 	}
 }
+
+// A server that switches before it has all of the request would take the rest of the body for the other protocol.
+func TestUpgradeBeforeTheBody(t *testing.T) {
+	noneLeft(t)
+	url := script(t, func(c net.Conn, br *bufio.Reader) {
+		_, _ = http.ReadRequest(br)
+		_, _ = io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+		_, _ = io.Copy(io.Discard, br)
+	})
+	p := start(t, To(url))
+	src, body := io.Pipe() // and no end
+	defer body.Close()
+	r := request(t, "POST", "/", src)
+	r.Header["Connection"], r.Header["Upgrade"] = []string{"Upgrade"}, []string{"echo"}
+	if res, err := p.RoundTrip(r); err == nil {
+		t.Errorf("switched: %v", res.Status)
+		_ = res.Body.Close()
+	}
+}

@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -355,6 +356,32 @@ func TestLeaseOver(t *testing.T) {
 	}
 	r.pass(time.Minute)
 	r.wantDelivered(1)
+}
+
+// A store may run a transaction again: what is due is handed over once, with one slot for each message.
+func TestPickedAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, to := range recipients("r", 3) {
+		_, _, err := r.mail(&Envelope{User: ann, Sender: "ann@example.org",
+			To: []To{{Address: to, After: start.Add(time.Hour), Stamp: freshStamp()}}})
+		r.must(err)
+	}
+	again := errors.New("once more")
+	b := batch{delivery: r.delivery, now: start.Add(time.Hour), all: r.gates.Load()}
+	for range 3 {
+		err := r.update(t.Context(), func(tx store.MailTx) error { return cmp.Or(b.pick(tx), again) })
+		if err != again {
+			t.Fatal(err)
+		}
+		if slots := b.all.list[0].slots.Load(); len(b.jobs) != 3 || slots != 3 {
+			t.Errorf("%d messages have %d slots", len(b.jobs), slots)
+		}
+	}
+	b.giveBack()
+	if slots := b.all.list[0].slots.Load(); slots != 0 {
+		t.Errorf("%d slots are not given back", slots)
+	}
 }
 
 // Mail that takes long is left to those who have it.

@@ -212,7 +212,14 @@ func TestLostThrottle(t *testing.T) {
 		r.must(r.Configure([]Gate{r.gate}))
 		r.pass(2 * time.Hour)
 		r.wantHeld(1)
-		r.disable(ann, false)
+		failing := &flaky{Mail: r.store.Mail()}
+		r.Spool.store = failing
+		r.eachCallFails(failing, "enable", func() error {
+			return r.ChangeUser(t.Context(), r.now(), "op", ann, func(u *store.User, _ bool) error {
+				u.Disabled = false
+				return nil
+			})
+		})
 		r.wantDelivered(1)
 		r.wantHeld(1)
 	})

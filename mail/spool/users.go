@@ -189,8 +189,11 @@ func (d *desk) ownsFrom(tx store.MailTx, name string, now time.Time) (time.Time,
 func (d *desk) reconsider(tx store.MailTx, now time.Time, name string, n news,
 	disabled bool) (results []result, err error) {
 	for _, g := range d.gates.Load().throttles() {
-		if _, err := tx.Remembered(g.Throttle, name); errors.Is(err, store.ErrNotFound) && !disabled {
+		switch _, err := tx.Remembered(g.Throttle, name); {
+		case isNotFound(err) && !disabled:
 			continue
+		case err != nil && !isNotFound(err):
+			return nil, err
 		}
 		t, err := d.queue.openUser(tx, now, g, name)
 		if err != nil {
