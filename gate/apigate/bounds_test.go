@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/throttle/quota"
 )
 
 func TestConnectionsBound(t *testing.T) {
@@ -139,6 +140,15 @@ func TestHoldsBoundOfWaits(t *testing.T) {
 	if n := r.account(q, "acme").Waiting; n != 1 {
 		t.Errorf("%d in line", n)
 	}
+}
+
+// TestHoldsOfOneAccount: an account has no more holds than a limit on requests at once, and leaves room to others.
+func TestHoldsOfOneAccount(t *testing.T) {
+	r, _ := startQuota(t, Options{Holds: Holds{Max: 2}},
+		quota.Policy{Name: "at-once", Kind: quota.Concurrent, Limit: quota.Count(1)})
+	r.decide(`{"account":"acme","hold":true}`, weir.Admit)
+	r.decide(`{"account":"acme","hold":true}`, weir.Refuse)
+	r.decide(`{"account":"other","hold":true}`, weir.Admit)
 }
 
 // A client that never sends its body is not waited for for ever. The deadline is the system's, so that the test plays

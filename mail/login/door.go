@@ -14,10 +14,11 @@ import (
 
 // How networks are known.
 const (
-	KnownFor    = 30 * 24 * time.Hour // after the last login
-	MaxNetworks = 16                  // of one user; one more pushes out the one that was used least
-	MaxKnown    = 10_000_000          // of all users; one more is not noted (store.ErrCrowded)
-	noteEvery   = 24 * time.Hour      // how exactly the last login is known: a write for each would cost too much
+	KnownFor    = 30 * 24 * time.Hour  // after the last login
+	MaxNetworks = 16                   // of one user; one more pushes out the one that was used least
+	MaxKnown    = 10_000_000           // of all users; one more is not noted (store.ErrCrowded)
+	noteEvery   = 24 * time.Hour       // how exactly the last login is known: a write for each would cost too much
+	keptFor     = KnownFor + noteEvery // after the last login that was noted
 	pruneAtOnce = 100
 )
 
@@ -132,7 +133,7 @@ func (d *Door) seen(ctx context.Context, a *Attempt) store.LogIn {
 	}
 	err := d.Store.View(ctx, func(tx store.AccessTx) error {
 		found, err := tx.LogIn(l.Console, l.Name, l.Network)
-		if err == nil && a.Event().Time.Sub(found.At).Abs() < KnownFor {
+		if err == nil && a.Event().Time.Sub(found.At).Abs() < keptFor {
 			l = found
 		}
 		return err
@@ -152,7 +153,7 @@ func (d *Door) note(ctx context.Context, l store.LogIn, now time.Time) {
 		l.Since = now
 	}
 	if err := d.Store.Update(context.WithoutCancel(ctx), func(tx store.AccessTx) error {
-		if err := tx.PruneLogIns(now.Add(-KnownFor), pruneAtOnce); err != nil {
+		if err := tx.PruneLogIns(now.Add(-keptFor), pruneAtOnce); err != nil {
 			return err
 		}
 		return tx.PutLogIn(l, MaxNetworks, MaxKnown)

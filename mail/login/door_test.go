@@ -119,14 +119,17 @@ func TestKnownNetwork(t *testing.T) {
 	}
 	h.gets(ErrWrong, 1, home, "user2", "guess") // known for one user, and not for another
 
-	// Strangers are back within a minute after the last guess, and the network is forgotten after thirty days.
+	// Strangers are back within a minute after the last guess, and the network is forgotten between thirty and 31 days
+	// after the last login.
 	h.clock.Advance(time.Minute)
 	h.gets(nil, 1, elsewhere, "user", right)
-	h.clock.Advance(KnownFor - time.Minute - 1)
+	h.clock.Advance(noteEvery - time.Minute - 1)
+	h.gets(nil, 1, home, "user", right) // not noted, as the first time was less than a day ago
+	h.clock.Advance(KnownFor)
 	h.gets(ErrWrong, 20, "203.0.113.1", "user", "guess")
 	h.gets(nil, 1, home, "user", right) // which notes it again
 	h.gets(nil, 1, elsewhere, "user", right)
-	h.clock.Advance(KnownFor)
+	h.clock.Advance(keptFor)
 	h.gets(ErrWrong, 20, "203.0.113.1", "user", "guess")
 	h.gets(ErrGuessing, 1, home, "user", right)
 }
