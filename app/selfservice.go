@@ -87,7 +87,8 @@ func (s selfService) Act(ctx context.Context, ticket, form string, c console.Com
 		return console.Outcome{},
 			console.Rejected(string(byOperator))
 	}
-	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed, Held: done.Held}, nil
+	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed, Held: done.Held,
+		Flagged: done.Flagged}, nil
 }
 
 const byOperator words.Text = "An operator of the mail server stopped you, and only they can let you send again. " +

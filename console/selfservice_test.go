@@ -27,6 +27,7 @@ type mailbox struct {
 	done     []Command
 	password string
 	err      error
+	flagged  bool // Act says so of who releases something
 	acts     bool // a log-in with the password is as good as a link
 	logIns   int
 	links    int
@@ -84,6 +85,7 @@ func (d *mailbox) Act(_ context.Context, ticket, form string, c Command) (out Ou
 		}
 		return true
 	})
+	out.Flagged = d.flagged && out.Released > 0
 	if c.Resume {
 		d.view.Stopped, out.Resumed = false, true
 	}
@@ -666,6 +668,23 @@ func TestStampParamsArePublished(t *testing.T) {
 	}
 }
 
+// TestTheFlagIsNamed: whoever releases mail while they are flagged is told that new people are still a matter.
+func TestTheFlagIsNamed(t *testing.T) {
+	d := newMailbox()
+	d.flagged = true
+	site, _ := pagesOf(t, d, SelfServiceOptions{})
+	page := site + "/t/" + goodTicket
+	_, body, _ := get(t, "GET", page, "")
+	v := formIn(t, body)
+	v.Set("do", "release-all")
+	_, _, location := send(t, page, v)
+	_, body, _ = get(t, "GET", page+location, "")
+	if !strings.Contains(body, `<p class="said" role="status">Released: the mail to 28 recipients is on its way. `+
+		"New mail to people the account never wrote to before may still be held or refused.") {
+		t.Error(body)
+	}
+}
+
 // TestNothingWaitsOnThePage: where another server has what was too much, the page says what became of it, and speaks of
 // nothing that is not there. The password comes first.
 func TestNothingWaitsOnThePage(t *testing.T) {
@@ -676,7 +695,7 @@ func TestNothingWaitsOnThePage(t *testing.T) {
 	site, _ := pagesOf(t, d, SelfServiceOptions{})
 	_, body, _ := get(t, "GET", site+"/t/"+goodTicket, "")
 	for text, want := range map[string]bool{"What was too much was not taken.": true, "Let yourself send again.": true,
-		"First change your password, at the end of this page. Have your computer": true, "below": false,
+		"If you have not done so yet, change your password first, at the end of this page. Have": true, "below": false,
 		"stays held": false, "is lost": false} {
 		if strings.Contains(body, text) != want {
 			t.Errorf("%q is there: %v", text, !want)

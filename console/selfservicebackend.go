@@ -114,4 +114,5 @@ type Outcome struct {
 	Deleted  int  // recipients who will not get it
 	Resumed  bool // they may send again
 	Held     int  // recipients whose mail still waits for a decision
+	Flagged  bool // something was released, and they are still flagged for writing to many new people
 }

@@ -60,6 +60,7 @@ type result struct {
 // What a result can be about.
 const (
 	saidReleased = "released"
+	saidFlagged  = "flagged" // released, and the flag still holds
 	saidDeleted  = "deleted"
 	saidResumed  = "resumed"
 	saidPassword = "password"
@@ -110,7 +111,7 @@ func (f forms) read(ticket, text string) *result {
 // Bad reports whether the action failed.
 func (r *result) Bad() bool {
 	switch r.Code {
-	case saidReleased, saidDeleted, saidResumed, saidPassword, saidLanguage, saidLink:
+	case saidReleased, saidFlagged, saidDeleted, saidResumed, saidPassword, saidLanguage, saidLink:
 		return false
 	}
 	return true
@@ -261,6 +262,9 @@ func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, er
 		said = result{Code: saidResumed, N: out.Held}
 	case c.ReleaseAll, len(c.Release) > 0:
 		said = result{Code: saidReleased, N: out.Released}
+		if out.Flagged {
+			said.Code = saidFlagged
+		}
 	default:
 		said = result{Code: saidDeleted, N: out.Deleted}
 	}

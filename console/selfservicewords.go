@@ -131,6 +131,9 @@ func (r *result) In(l *words.Language) string {
 	switch {
 	case r.Code == saidReleased && n == 0:
 		return l.Say("There was nothing left to release.")
+	case r.Code == saidFlagged:
+		return (&result{Code: saidReleased, N: r.N}).In(l) + " " +
+			l.Say("New mail to people the account never wrote to before may still be held or refused.")
 	case r.Code == saidReleased:
 		return l.Count(n, "Released: the mail to {n} recipient is on its way.",
 			"Released: the mail to {n} recipients is on its way.")

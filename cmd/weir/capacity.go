@@ -52,7 +52,7 @@ func (t *terminal) capacity(r *console.CapacityReport) {
 		}
 		price := text("nothing")
 		if s.Asks > 0 {
-			price = number(s.Asks)
+			price = cell{text: fmt.Sprint(s.Asks, " operations"), right: true}
 		}
 		prices.row(text(g.Gate), text(s.Throttle), mode(s.Shadow), price, lasting(s.AsksSeconds), number(s.Challenged),
 			number(s.Paid), number(s.Called+s.Held), number(s.Free), number(s.NotPaying))

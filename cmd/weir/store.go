@@ -90,14 +90,14 @@ func (t *terminal) condition(c *sqlite.Condition, folder string) {
 	default:
 		line(sqlite.File, fmt.Sprintf("ok, version %d, %s", c.Version, bytesOf(c.Bytes)), false, 1)
 		line("mail that waits", "ok", false, c.Mails)
-		line("texts of mail in files", "ok", false, c.Filed-c.Losses)
+		line("texts of mail", "ok", false, c.Mails-c.Losses)
 	}
 	for _, more := range []struct {
 		what, found string
 		bad         bool
 		n           int
 	}{
-		{"texts of mail in files", "missing, cut off or changed", true, c.Losses},
+		{"texts of mail", "missing, cut off or changed", true, c.Losses},
 		{"texts in files", "of no mail", false, c.Unknown},
 		{"texts in files", "set aside in " + store.AsideFolder, false, c.SetAside},
 		{"texts in files", "not complete, never acknowledged", false, c.Partial},

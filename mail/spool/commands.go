@@ -41,6 +41,7 @@ type Done struct {
 	Refused           bool // not resumed, because an operator stopped the user
 	Held              int  // recipients that still wait for a decision
 	Stopped           bool // the user is still stopped, and may let themselves send again
+	Flagged           bool // something was released, and the user is still flagged
 }
 
 // Command does what a user wrote to the command address of a gate: once for each notice, and only with the user's own
@@ -239,6 +240,9 @@ func (d *Done) text(l *words.Language, missing []int) string {
 	if d.Stopped {
 		all = append(all, l.Say("Your account still cannot send mail: that is a command of its own."))
 	}
+	if d.Flagged {
+		all = append(all, l.Say("New mail to people the account never wrote to before may still be held or refused."))
+	}
 	if d.Refused {
 		all = append(all, l.Say("Those who run the mail server have stopped your account. Only they can let it send again."))
 	}
@@ -270,6 +274,7 @@ func (d *desk) actFor(tx store.MailTx, now time.Time, by string, ticket *store.T
 	done.Deleted = do(Selection{Mails: a.Delete}, remove)
 	done.Released += do(Selection{All: a.ReleaseAll, UpTo: a.UpTo}, release)
 	done.Deleted += do(Selection{All: a.DeleteAll, UpTo: a.UpTo}, remove)
+	done.Flagged = done.Released > 0 && d.reach.Flagged(ticket.Gate, ticket.User)
 	g := d.gates.Load().throttle(ticket.Throttle)
 	if err != nil || g == nil {
 		return done, results, err

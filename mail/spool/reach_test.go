@@ -412,6 +412,31 @@ func TestFlaggedAndStoppedAtOnce(t *testing.T) {
 	}
 }
 
+// Whoever releases what a flag has withheld is told that the flag goes on, by mail and by what the page is given.
+func TestReleaseSaysThatTheFlagHolds(t *testing.T) {
+	r := reachRig(t, reach.Options{Over: reach.HoldNew})
+	_, err := r.send(ann, recipients("a", 8)...)
+	r.must(err)
+	r.run()
+	const text = "New mail to people the account never wrote to before may still be held or refused."
+	forMail, forPage := r.tickets()
+	r.must(r.Command(t.Context(), r.now(), gateName, forMail, reply("release 1")))
+	r.run()
+	if got := strings.Join(strings.Fields(r.answer()), " "); !strings.Contains(got, text) {
+		t.Errorf("told: %s", got)
+	}
+	_, err = r.send(ann, "new@example.net")
+	r.must(err)
+	done, err := r.Act(t.Context(), r.now(), forPage, "first", Action{ReleaseAll: true})
+	if r.must(err); !done.Flagged || done.Released != 1 {
+		t.Errorf("done %+v", done)
+	}
+	r.must(r.ClearReach(t.Context(), r.now(), "root", "contacts", ann))
+	if done, err = r.Act(t.Context(), r.now(), forPage, "second", Action{ReleaseAll: true}); err != nil || done.Flagged {
+		t.Errorf("done %+v, %v", done, err)
+	}
+}
+
 // An operator's flag stays through a time in shadow.
 func TestOperatorsFlagOutlivesShadow(t *testing.T) {
 	r := reachRig(t, reach.Options{Over: reach.Block})

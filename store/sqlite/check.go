@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -172,9 +173,13 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 	return s.query(func(r row) error {
 		id, size, name := store.MailID(r.int(0)), r.int(1), r.text(2)
 		done++
-		progress(done, int64(c.Filed))
+		progress(done, int64(c.Mails))
 		why := ""
-		if n, has, err := readNote(at.path(name)); errors.Is(err, fs.ErrNotExist) {
+		if name == "" {
+			if text := r.bytes(3); int64(len(text)) == size+sumSize && !bytes.Equal(text, summed(text[:size])) {
+				why, name = sumChanged, filepath.Base(f.db)
+			}
+		} else if n, has, err := readNote(at.path(name)); errors.Is(err, fs.ErrNotExist) {
 			why = "its text is missing"
 		} else if err != nil && !errors.Is(err, errNoNote) {
 			why = "its text cannot be read: " + err.Error()
@@ -184,7 +189,7 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 			if sum, err := sumOf(at.path(name), size); err != nil {
 				why = "its text cannot be read: " + err.Error()
 			} else if sum != n.Sum {
-				why = "its text has changed: the sum is another one"
+				why = sumChanged
 			}
 		}
 		if known[name] = true; why != "" {
@@ -193,8 +198,10 @@ func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, know
 			}
 		}
 		return ctx.Err()
-	}, `SELECT id, size, file FROM messages WHERE file IS NOT NULL`)
+	}, `SELECT id, size, file, text FROM messages`)
 }
+
+const sumChanged = "its text has changed: the sum is another one"
 
 // lookAround counts the files of no mail. If the database is damaged, which those are is unknown.
 func (f *files) lookAround(ctx context.Context, c *Condition, known map[string]bool) error {

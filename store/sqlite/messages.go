@@ -37,14 +37,14 @@ func (t *tx) PutMessage(l store.Message, text store.Text, to []store.Addressee) 
 		return err
 	}
 	var file any
-	inline := text.Inline
-	if text.File != "" {
+	var inline []byte
+	if text.File == "" {
+		inline = summed(text.Inline)
+	} else {
 		if err := t.texts.sealed(text.File); err != nil {
 			return err
 		}
-		file, inline = text.File, nil
-	} else if inline == nil {
-		inline = []byte{}
+		file = text.File
 	}
 	t.session.weigh(len(inline))
 	if _, err := t.run(`INSERT INTO messages (`+messageColumns+`, text) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,

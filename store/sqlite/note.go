@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
+	"slices"
 
 	"weir/store"
 )
@@ -24,6 +25,14 @@ type note struct {
 
 // sums are of texts. Most machines compute them in hardware.
 var sums = crc32.MakeTable(crc32.Castagnoli)
+
+// sumSize is how long a sum is that stands behind a text in the database.
+const sumSize = 4
+
+// summed is a text with its sum, as the database has it.
+func summed(text []byte) []byte {
+	return binary.BigEndian.AppendUint32(slices.Clip(text), crc32.Checksum(text, sums))
+}
 
 // sumOf is the sum of the first bytes of a file.
 func sumOf(path string, size int64) (uint32, error) {

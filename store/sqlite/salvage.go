@@ -460,7 +460,7 @@ var checks = map[string]func(row) error{
 	"logins": sane(readLogIn), "ceilings": sane(readCeiling),
 	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"messages": func(r row) error {
-		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7) {
+		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7)+sumSize {
 			return store.ErrCorrupt
 		}
 		return sane(readMessage)(r)
@@ -561,7 +561,7 @@ func (v *salvage) mendMessages() error {
 		}
 		if file == "" { // one in a file is found by adopt
 			if err := v.export(store.MailID(id).String(),
-				func(w io.Writer) error { _, err := w.Write(text); return err }); err != nil {
+				func(w io.Writer) error { _, err := w.Write(text[:len(text)-sumSize]); return err }); err != nil {
 				return err
 			}
 		}

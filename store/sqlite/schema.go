@@ -74,7 +74,7 @@ var migrations = []string{
 		flags    INTEGER NOT NULL, -- 1 SMTPUTF8, 2 8BITMIME, 4 written by weir, 8 RET=FULL, 16 RET=HDRS
 		envelope TEXT    NOT NULL,
 		file     TEXT,             -- the name of the file that has the text, or null
-		text     BLOB              -- the text where no file has it
+		text     BLOB              -- the text where no file has it, and its sum
 	) STRICT;
 	CREATE INDEX messages_user ON messages (user);
 	CREATE UNIQUE INDEX messages_file ON messages (file) WHERE file IS NOT NULL;

@@ -31,7 +31,7 @@ func (m mail) Open(ctx context.Context, id store.MailID) (io.ReadCloser, error) 
 		case !found:
 			return nil, noMail(id)
 		case name == "":
-			return io.NopCloser(bytes.NewReader(text)), nil
+			return io.NopCloser(bytes.NewReader(text[:min(int64(len(text)), size)])), nil
 		case !validName(name):
 			return nil, fmt.Errorf("%w: the mail %s has its text in %.32q", store.ErrCorrupt, id, name)
 		}

@@ -328,8 +328,15 @@ func TestCheckSums(t *testing.T) {
 	must(t, err)
 	b[100] ^= 1
 	must(t, os.WriteFile(files[0], b, 0o600))
+	db := filepath.Join(folder, File)
+	b, err = os.ReadFile(db)
+	must(t, err)
+	short := salvageText(1)[:100] // SQLite may have left copies where it moved rows
+	must(t, os.WriteFile(db, bytes.ReplaceAll(b, short, append([]byte{short[0] ^ 1}, short[1:]...)), 0o600))
 	c, err := Check(t.Context(), folder, nil)
-	if err != nil || !c.Damaged() || c.Losses != 1 || !strings.Contains(c.Lost[0], "its text has changed") {
+	if err != nil || !c.Damaged() || len(c.Damage) != 0 || c.Losses != 2 ||
+		!strings.Contains(c.Lost[0], "its text has changed: the sum is another one ("+File) ||
+		!strings.Contains(c.Lost[1], "its text has changed") {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
