@@ -14,11 +14,10 @@ import (
 
 // How networks are known.
 const (
-	KnownFor    = 30 * 24 * time.Hour  // after the last login
-	MaxNetworks = 16                   // of one user; one more pushes out the one that was used least
-	MaxKnown    = 10_000_000           // of all users; one more is not noted (store.ErrCrowded)
-	noteEvery   = 24 * time.Hour       // how exactly the last login is known: a write for each would cost too much
-	keptFor     = KnownFor + noteEvery // after the last login that was noted
+	KnownFor    = 30 * 24 * time.Hour // after the last login
+	MaxNetworks = 16                  // of one user; one more pushes out the one that was used least
+	MaxKnown    = 10_000_000          // of all users; one more is not noted (store.ErrCrowded)
+	noteEvery   = 24 * time.Hour      // how exactly the last login is known: a write for each would cost too much
 	pruneAtOnce = 100
 )
 
@@ -133,7 +132,7 @@ func (d *Door) seen(ctx context.Context, a *Attempt) store.LogIn {
 	}
 	err := d.Store.View(ctx, func(tx store.AccessTx) error {
 		found, err := tx.LogIn(l.Console, l.Name, l.Network)
-		if err == nil && a.Event().Time.Sub(found.At).Abs() < keptFor {
+		if err == nil && a.Event().Time.Sub(found.At).Abs() < KnownFor+noteEvery {
 			l = found
 		}
 		return err
@@ -153,7 +152,7 @@ func (d *Door) note(ctx context.Context, l store.LogIn, now time.Time) {
 		l.Since = now
 	}
 	if err := d.Store.Update(context.WithoutCancel(ctx), func(tx store.AccessTx) error {
-		if err := tx.PruneLogIns(now.Add(-keptFor), pruneAtOnce); err != nil {
+		if err := tx.PruneLogIns(now.Add(-KnownFor-noteEvery), pruneAtOnce); err != nil {
 			return err
 		}
 		return tx.PutLogIn(l, MaxNetworks, MaxKnown)

@@ -168,10 +168,9 @@ func (c *command) explain(tx store.MailTx, ticket *store.Ticket) error {
 	count := store.Ticket{Nonce: c.nonce + ".answers", User: ticket.User, Until: ticket.Until, Used: true,
 		Messages: []store.MailID{1, 1}}
 	known, err := tx.Ticket(count.Nonce)
-	switch {
-	case err == nil && len(known.Messages) == len(count.Messages):
+	if err == nil && len(known.Messages) == len(count.Messages) {
 		count = known
-	case err != nil && !errors.Is(err, store.ErrNotFound):
+	} else if err != nil && !isNotFound(err) {
 		return err
 	}
 	which, most, text := help, store.MailID(maxHelp), words.Text("Your message has no command. Nothing was done.")

@@ -155,11 +155,9 @@ func messages(tx store.MailTx, ids []store.MailID) (list []store.Message, err er
 		return nil, fmt.Errorf("%d messages at once, at most %d: %w", len(ids), maxAct, store.ErrTooLarge)
 	}
 	for _, id := range ids {
-		l, err := tx.Message(id)
-		switch {
-		case err == nil:
+		if l, err := tx.Message(id); err == nil {
 			list = append(list, l)
-		case !isNotFound(err):
+		} else if !isNotFound(err) {
 			return nil, err
 		}
 	}
