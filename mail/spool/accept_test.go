@@ -309,8 +309,11 @@ func TestShadow(t *testing.T) {
 			t.Fatalf("receipt %+v", receipt)
 		}
 	}
+	if receipt := r.sent(ann, "one@example.net"); receipt.WouldRefuse != 1 {
+		t.Errorf("receipt %+v", receipt)
+	}
 	r.pass(time.Minute)
-	r.wantDelivered(120)
+	r.wantDelivered(121)
 	standing, err := r.Standing(t.Context(), r.now(), ann)
 	r.must(err)
 	if !standing[0].Stopped || !standing[0].Shadow || r.Stopped(gateName, ann) || len(r.carrier.to(contact)) != 0 {
@@ -329,7 +332,7 @@ func TestShadow(t *testing.T) {
 	r.shadow = true
 	r.pass(time.Minute)
 	r.wantStates(nil)
-	r.wantDelivered(122)
+	r.wantDelivered(123)
 }
 
 // A user who was stopped before the shadow stays so in it, as far as held mail is concerned.
