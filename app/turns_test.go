@@ -7,8 +7,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"weir/console"
 )
 
 // A buyer brings its id and a stamp, which is a new one for each request unless it keeps it.
@@ -167,10 +170,21 @@ func TestWaitsOfOthersAreNotCut(t *testing.T) {
 	t.Parallel()
 	const late, maxWait = 5, 8
 	s := stamped(t, "capacity: {concurrent: 2, max_wait: 8s}, throttles: [stamps]", "first: 64")
-	release := s.holding()
+	release := sync.OnceFunc(s.holding())
+	defer release()
 	busy := s.asking(2)
 	paying := s.visitor("192.0.2.1")
 	var held, uploads []*call
+	answered := func(calls []*call, from int, second int) { // nobody of these may have an answer yet
+		t.Helper()
+		for came := max(from, 0); came < len(calls); came++ {
+			select {
+			case <-calls[came].done:
+				t.Fatalf("second %d: a request of second %d did not wait for %d s: %s", second, came, maxWait, calls[came].body)
+			default:
+			}
+		}
+	}
 	for second := range 20 {
 		held = append(held, s.send(from(fmt.Sprintf("203.0.113.%d", second), "/held")))
 		uploads = append(uploads, s.send(strings.Replace(from("192.0.2.1", "/upload", "Stamp", paying.stamp, "Cookie",
@@ -181,10 +195,16 @@ func TestWaitsOfOthersAreNotCut(t *testing.T) {
 			}
 		}
 		pool, stamps := min(second+1, maxWait), min(max(second+1-late, 0), maxWait)
-		s.until("them to wait", func() bool { c := s.capacity(); return c.Pool == pool && c.Stamped == stamps })
+		var c console.Capacity
+		s.until(fmt.Sprintf("%d and %d to wait in second %d", pool, stamps, second), func() bool {
+			answered(held, second+1-maxWait, second)
+			answered(uploads, second+1-maxWait-late, second)
+			c = s.capacity()
+			return c.Pool == pool && c.Stamped == stamps
+		})
 		s.clock.Advance(time.Second - time.Millisecond)
-		if c := s.capacity(); c.Pool != pool || c.Stamped != stamps {
-			t.Fatalf("second %d: %d and %d wait, want %d and %d", second, c.Pool, c.Stamped, pool, stamps)
+		if c = s.capacity(); c.Pool != pool || c.Stamped != stamps {
+			t.Fatalf("second %d, 1 ms before its end: %d and %d wait, want %d and %d", second, c.Pool, c.Stamped, pool, stamps)
 		}
 		s.clock.Advance(time.Millisecond)
 		for _, c := range []struct {
