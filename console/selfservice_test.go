@@ -668,23 +668,6 @@ func TestStampParamsArePublished(t *testing.T) {
 	}
 }
 
-// TestTheFlagIsNamed: whoever releases mail while they are flagged is told that new people are still a matter.
-func TestTheFlagIsNamed(t *testing.T) {
-	d := newMailbox()
-	d.flagged = true
-	site, _ := pagesOf(t, d, SelfServiceOptions{})
-	page := site + "/t/" + goodTicket
-	_, body, _ := get(t, "GET", page, "")
-	v := formIn(t, body)
-	v.Set("do", "release-all")
-	_, _, location := send(t, page, v)
-	_, body, _ = get(t, "GET", page+location, "")
-	if !strings.Contains(body, `<p class="said" role="status">Released: the mail to 28 recipients is on its way. `+
-		"New mail to people the account never wrote to before may still be held or refused.") {
-		t.Error(body)
-	}
-}
-
 // TestNothingWaitsOnThePage: where another server has what was too much, the page says what became of it, and speaks of
 // nothing that is not there. The password comes first.
 func TestNothingWaitsOnThePage(t *testing.T) {

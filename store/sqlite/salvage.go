@@ -460,7 +460,8 @@ var checks = map[string]func(row) error{
 	"logins": sane(readLogIn), "ceilings": sane(readCeiling),
 	"known": func(r row) error { return store.CheckKnown(r.text(1), r.text(0), r.bytes(2)) },
 	"messages": func(r row) error {
-		if file := r.text(10); r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7)+sumSize {
+		file := r.text(10)
+		if r[10] != nil && !validName(file) || file == "" && int64(len(r.bytes(11))) != r.int(7)+sumSize {
 			return store.ErrCorrupt
 		}
 		return sane(readMessage)(r)
