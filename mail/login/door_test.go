@@ -129,7 +129,7 @@ func TestKnownNetwork(t *testing.T) {
 	h.gets(ErrWrong, 20, "203.0.113.1", "user", "guess")
 	h.gets(nil, 1, home, "user", right) // which notes it again
 	h.gets(nil, 1, elsewhere, "user", right)
-	h.clock.Advance((KnownFor + noteEvery))
+	h.clock.Advance(KnownFor + noteEvery)
 	h.gets(ErrWrong, 20, "203.0.113.1", "user", "guess")
 	h.gets(ErrGuessing, 1, home, "user", right)
 }
