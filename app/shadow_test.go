@@ -128,7 +128,7 @@ console: {listen: "127.0.0.1:0", without_login: view}
 	asks()
 	<-arrived
 	asks()
-	needs.Wait(t, "the second waits", func() bool { return (backend{b.App}).Status().Gates[0].Capacity.Pool == 1 })
+	needs.Wait(t, "the second waits", func() bool { return (backend{b.App}).Status().Gates[0].Waiting == 1 })
 	b.clock.Advance(console.HistoryEvery)
 	_, body = b.page("/")
 	b.wants("who waits", strings.Contains(body, "Waiting at 127.0.0.1:0: 1 request. The load is "), true)
