@@ -245,8 +245,8 @@ func playSequence(t *testing.T, seed uint64) {
 	s.close()
 }
 
-// wholeWithin is how long an engine may wait for nodes when all are up, hear each other and reach it. A node whose clock
-// was set back waits as much longer.
+// wholeWithin is how long an engine may wait for nodes when all are up, hear each other and reach it. Where clocks were
+// set, it takes as much longer.
 const wholeWithin = 2 * time.Second
 
 // drain uses up what is left.
