@@ -1,8 +1,12 @@
 package app_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,5 +162,77 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	}
 	if !keeper.Await(func() bool { return left() == 0 }) || len(world.Mails()) != len(got) {
 		t.Errorf("Postfix keeps %d, %d messages arrived", left(), len(world.Mails()))
+	}
+}
+
+// TestLocalMailBesidePostfix: mail of local programs is not judged, and it is with what docs/postfix.md adds. Notices
+// arrive while the user for all of these programs is stopped.
+func TestLocalMailBesidePostfix(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../docs/postfix.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, services, found := strings.Cut(string(page), "```text\npickup ")
+	services, _, _ = strings.Cut("pickup "+services, "```")
+	if !found || !strings.Contains(string(page), "write `networks: [127.0.0.0/8]` and `next_hop: 127.0.0.1:10025`") {
+		t.Fatal("the page says something else")
+	}
+	local, asks, diverts, back := needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress(), needs.FreeAddress()
+	bracketed := func(address string) string { return "[" + strings.Replace(address, ":", "]:", 1) }
+	services = strings.NewReplacer("127.0.0.1:10030", local, "[127.0.0.1]:10030", bracketed(local)).Replace(services)
+	p, mta, world := besidePostfixAs(t, nil, asks, back, fmt.Sprintf(`
+data: %s
+console: {listen: "off"}
+postfix:
+- {listen: %q, realm: example.org, filter: "weir:%s", throttles: [outgoing], networks: [127.0.0.0/8], next_hop: %q}
+smtp:
+- {listen: %q, networks: [127.0.0.0/8], auth: none, marks: true, next_hop: %q, throttles: [outgoing],
+   admin: admin@example.org, hostname: mail.example.org}
+throttles:
+  outgoing: {mail: {rate: 1/m, stop: 8}}
+`, t.TempDir(), asks, bracketed(diverts), back, diverts, back))
+	b := &beside{post: p, world: world, log: mta.Log}
+	send := func(to ...string) {
+		t.Helper()
+		for _, to := range to {
+			cmd := exec.Command("sendmail", "-C", mta.Config, "-f", "cron@example.org", to)
+			cmd.Stdin = strings.NewReader("Subject: x\n\nhello\n")
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+	}
+	send("one@example.net", "two@example.net", "three@example.net")
+	b.reached(3)
+	file, err := os.OpenFile(filepath.Join(mta.Config, "master.cf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = file.WriteString(services) // of two lines for pickup, the last is used
+	if err := errors.Join(err, file.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := mta.Command("postfix", "reload"); err != nil {
+		t.Fatal(err)
+	}
+	needs.Wait(t, "the service for local mail", func() bool { return keeper.Greets(local) })
+	send("four@example.net", "five@example.net")
+	b.waits(1)
+	b.reached(4)
+	queue, err := p.control.Queue(t.Context(), store.MessageQuery{User: "127.0.0.1"}, 10)
+	if err != nil || len(queue.Mails) != 1 {
+		t.Fatalf("%+v %v", queue, err)
+	}
+	if _, err := p.control.AddUser(t.Context(), console.NewUser{Name: "ann", Contact: "ann@home.example"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, user := range []string{"127.0.0.1", "ann"} {
+		if _, err := console.UserStopCall.Ask(t.Context(), p.control, console.UserStop{Name: user}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all := b.reached(6); !slices.Contains(all, "ann@home.example") {
+		t.Errorf("arrived at %v", all)
 	}
 }

@@ -188,6 +188,7 @@ func (p *Instance) configure(o Options) error {
 
 // services are the parts that every Postfix has, none of them in a chroot.
 const services = `
+pickup unix n - n 60 1 pickup
 cleanup unix n - n - 0 cleanup
 qmgr unix n - n 300 1 qmgr
 rewrite unix - - n - - trivial-rewrite
