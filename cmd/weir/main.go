@@ -6,9 +6,10 @@ import (
 	_ "time/tzdata" // periods of the calendar have time zones, and the machine may know none
 )
 
+// Linux may hand a signal to the first thread alone, even while that reads from a share that hangs. So main keeps the
+// first thread, and only waits there. Go promises that thread only if it is locked before main begins.
+var _ = func() bool { runtime.LockOSThread(); return true }()
+
 func main() {
-	// The system may hand a signal to the first thread, and to no other. So that one only waits: it would hear nothing
-	// while it reads from a disk or a share that hangs. What runs before main runs in the first thread.
-	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], newTerminal(os.Stdout, os.Stderr)))
 }
