@@ -186,6 +186,8 @@ func TestLead(t *testing.T) {
 		"7 of 9 requests a second are turned away at :80. Waiting at :80: 1 request.": {
 			Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 2, Refused: 3, Challenged: 4,
 				Waiting: 1})}}, true},
+		"Nothing is turned away now. Without shadow, 8 of 9 requests a second would be held back at :80.": {
+			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 9, Would: 8, Load: 10.5})}}},
 		"30 of 100 connections a second are turned away at the door of :80.": {
 			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 70, Connections: 100,
 				TurnedAway: 30})}}},

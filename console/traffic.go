@@ -89,10 +89,7 @@ func lead(o *Overview) (text string, alarm bool) {
 	if text, alarm = whoIsTurnedAway(o); text != "" {
 		return strings.TrimSpace(text + " " + waits), alarm || crowded
 	}
-	if waits != "" {
-		return waits + " Nothing is turned away now.", crowded
-	}
-	return "Nothing is turned away now.", false
+	return strings.TrimSpace(waits + " Nothing is turned away now." + without(o, "shadow")), crowded
 }
 
 // whoWaits says where most wait; nothing where nobody does. crowded means that more than half of what is asked there
@@ -168,7 +165,15 @@ func whoIsTurnedAway(o *Overview) (text string, alarm bool) {
 
 // letPass says what is let pass as the emergency switch is on.
 func letPass(o *Overview) string {
-	const all = "Everything is let pass: the emergency switch is on"
+	const all = "Everything is let pass: the emergency switch is on."
+	if would := without(o, "it"); would != "" {
+		return all + would
+	}
+	return all + " Nothing would be held back now."
+}
+
+// without says where most would be held back but for shadow; nothing where nobody would.
+func without(o *Overview, shadow string) string {
 	var worst *GateWatch
 	for i := range o.Gates {
 		if g := &o.Gates[i]; known(g.Last(Would)) > 0 && (worst == nil || g.Last(Would) > worst.Last(Would)) {
@@ -176,9 +181,9 @@ func letPass(o *Overview) string {
 		}
 	}
 	if worst == nil {
-		return all + ". Nothing would be held back now."
+		return ""
 	}
-	return fmt.Sprintf("%s. Without it, %s of %s %s a second would be held back at %s.", all, rate(worst.Last(Would)),
+	return fmt.Sprintf(" Without %s, %s of %s %s a second would be held back at %s.", shadow, rate(worst.Last(Would)),
 		rate(known(worst.Last(Admitted))), worst.Unit, worst.Name)
 }
 
