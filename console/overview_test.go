@@ -188,6 +188,8 @@ func TestLead(t *testing.T) {
 				Waiting: 1})}}, true},
 		"Nothing is turned away now. Without shadow, 8 of 9 requests a second would be held back at :80.": {
 			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 9, Would: 8, Load: 10.5})}}},
+		"Nothing is turned away now. Without shadow, 69 of 69 requests a second would be held back at :80.": {
+			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 51, Would: 69})}}},
 		"30 of 100 connections a second are turned away at the door of :80.": {
 			Overview: Overview{Gates: []GateWatch{gate(map[Measure]float32{Admitted: 70, Connections: 100,
 				TurnedAway: 30})}}},

@@ -183,8 +183,9 @@ func without(o *Overview, shadow string) string {
 	if worst == nil {
 		return ""
 	}
-	return fmt.Sprintf(" Without %s, %s of %s %s a second would be held back at %s.", shadow, rate(worst.Last(Would)),
-		rate(known(worst.Last(Admitted))), worst.Unit, worst.Name)
+	n := worst.Last(Would) // counted when it is decided, and what is admitted at its end
+	return fmt.Sprintf(" Without %s, %s of %s %s a second would be held back at %s.", shadow, rate(n),
+		rate(max(n, known(worst.Last(Admitted)))), worst.Unit, worst.Name)
 }
 
 // known is a value, or 0 where there is none.
