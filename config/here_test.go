@@ -16,7 +16,7 @@ var sockets = map[string]string{
 	"rlsgate.Options listen":      `rls: [{listen: "unix:AT", limits: []}]`,
 	"postfixgate.Options listen":  `postfix: [{listen: "unix:AT", throttles: []}]`,
 	"tcpgate.Options upstream":    `tcp: [{listen: "127.0.0.1:0", upstream: "unix:AT"}]`,
-	"upstream.Options servers":    `http: [{listen: "127.0.0.1:0", upstream: "http://127.0.0.1:1", routes: [{upstream: {servers: ["unix:AT"]}}]}]`,
+	"upstream.Options servers":    `http: [{listen: "127.0.0.1:0", routes: [{upstream: {servers: ["unix:AT"]}}]}]`,
 	"nexthop.Options servers":     `notify: [{mail: {to: [a@example.org], next_hop: {servers: ["unix:AT"]}}}]`,
 	"nexthop.Options servers, in": `postfix: [{listen: "127.0.0.1:0", next_hop: "lmtp:unix:AT"}]`,
 	"farm.Options counters":       `farm: {counters: "redis+unix://:pass/word@AT?db=1"}`,
