@@ -238,11 +238,8 @@ func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
 	}
 }
 
-// lentReset is reset for what is on loan.
-func (r *rule) lentReset(st *state, t *terms, now int64) int64 { return r.resetOf(st.loan(), t, now) }
-
-// resetOf is lentReset where the loan is known; nil where there is none.
-func (r *rule) resetOf(ln *loan, t *terms, now int64) int64 {
+// lentFreeAt is freeAt for what is on loan; the loan is nil if there is none.
+func (r *rule) lentFreeAt(ln *loan, t *terms, now int64) int64 {
 	switch {
 	case ln != nil && ln.opens > now:
 		return ln.opens

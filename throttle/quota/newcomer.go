@@ -191,7 +191,7 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 			return
 		}
 		r.roll(st, t, now)
-		r.give(st, t, at, r.price(cost), now)
+		r.giveBack(st, t, at, r.price(cost), now)
 		t, st = a.terms(rs, r), a.state(r)
 		r.roll(st, t, now)
 		if r.way == inPeriods && at < st.start {

@@ -352,7 +352,7 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 			return
 		}
 		r.roll(st, t, now)
-		r.give(st, t, at, r.price(h.N), now)
+		r.giveBack(st, t, at, r.price(h.N), now)
 		acc.mark(r, st, t, now)
 	})
 	if h.B != 0 {
