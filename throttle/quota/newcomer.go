@@ -21,7 +21,7 @@ const (
 	accepted              // the upstream accepted it, or the options name it: nobody pushes it out
 	shared                // it is a set of strangers
 	charged               // its source was charged with it
-	contended             // of some limit it may be contested: see state.contested, which costs more to ask
+	contended             // a limit of it may be contested: see state.contested, which costs more to ask
 	anonymous             // its key names nobody: it stays on probation, as sources do
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits

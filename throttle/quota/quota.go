@@ -502,7 +502,7 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	need := r.need(b.cost, t)
 	at := b.now
 	if st.waiting == 0 {
-		if at = r.ready(b.account, st, t, b.now, need+st.ahead); at <= b.now {
+		if at = r.readyAt(b.account, st, t, b.now, need+st.ahead); at <= b.now {
 			return
 		}
 	}

@@ -457,7 +457,7 @@ func (a *account) update(rs *rules) {
 			}
 		}
 	}
-	a.weigh(rs)
+	a.noteContended(rs)
 }
 
 // take makes the account's profile.
