@@ -146,14 +146,14 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 		}
 		return true
 	}
-	b.shut(a)
+	b.refuseUnknown(a)
 	return true
 }
 
-// shut refuses the event by the rule last looked at because the engine or other nodes cannot be asked, unless another
-// refuses for longer. Nobody knows how much is left, so no figure says so, and the client is to come back soon: such a
-// failure is over in seconds. Not all come at the same time.
-func (b *bill) shut(a *weir.Answer) {
+// refuseUnknown refuses the event by the rule last checked because the engine or other nodes cannot be asked, unless
+// another refuses for longer. Nobody knows how much is left, so no figure says so, and the client is to come back soon:
+// such a failure is over in seconds. Not all come at the same time.
+func (b *bill) refuseUnknown(a *weir.Answer) {
 	last := len(a.Figures) - 1
 	name := a.Figures[last].Rule
 	a.Figures = a.Figures[:last]

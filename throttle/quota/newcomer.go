@@ -215,7 +215,7 @@ func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	a := s.add(g.hash, newAccount(s, g.name, netip.Addr{}), false)
 	rs.characterize(a)
 	a.update(rs)
-	a.says(rs, g.plan)
+	a.setPlan(rs, g.plan)
 	if g.pushed {
 		for _, r := range rs.list {
 			if r.way != level && g.counts(r) {
