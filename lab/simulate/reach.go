@@ -100,7 +100,7 @@ type reachUser struct {
 	hour, day          float64        // the most new recipients in one
 	shared             *reach.State   // of the columns that never flagged the user
 	own                []*reach.State // of the others, by column; nil before the first flag
-	withHeld           *reach.State   // knows recipients of held messages, too; nil while the first column has not flagged
+	withHeld           *reach.State   // knows recipients of held messages, too; nil before the first column flags
 	curve              reachCurve
 }
 
