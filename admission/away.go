@@ -82,5 +82,5 @@ func (l *Lanes) TurnedAway(ev *weir.Event, now time.Time) {
 		l.window.current().away++
 		l.noteAway(who, false)
 	}
-	l.stir()
+	l.noteChange()
 }

@@ -270,16 +270,16 @@ func (l *Lanes) whole() int {
 	return l.learner.capacity()
 }
 
-// wholeMeans is how many the upstream can work on, of which this part of the farm may use its share.
-func (l *Lanes) wholeMeans() int {
-	means := l.o.Concurrent
+// wholeUsual is the usual capacity of all nodes that this one hears, itself included.
+func (l *Lanes) wholeUsual() int {
+	n := l.o.Concurrent
 	if l.o.Learn {
-		means = l.learner.means()
+		n = l.learner.usual()
 	}
 	if l.farm != nil {
-		means = l.heardShare(means)
+		n = l.heardShare(n)
 	}
-	return means
+	return n
 }
 
 // usedByAll is how many are at the upstream, from all nodes.
@@ -307,8 +307,8 @@ func (l *Lanes) report(at int64) report {
 // sixteenths rounds a figure, so that what hardly changes is not told.
 func sixteenths(x float64) float64 { return math.Round(max(-maxPlaces, min(x, maxPlaces))*16) / 16 }
 
-// stir notes that something happened that the others may have to know.
-func (l *Lanes) stir() {
+// noteChange notes that something happened that the other nodes may have to know.
+func (l *Lanes) noteChange() {
 	if f := l.farm; f != nil && !f.alone {
 		f.dirty = true
 		l.alert(f.toldAt + l.tellAfter())
@@ -327,8 +327,8 @@ func (l *Lanes) tellAfter() int64 {
 	return tellCalmly
 }
 
-// tellDue is when something is to be told next.
-func (l *Lanes) tellDue() int64 {
+// messagesDue is when the next message to the other nodes is due.
+func (l *Lanes) messagesDue() int64 {
 	f := l.farm
 	if f == nil || f.alone {
 		return never
@@ -350,8 +350,8 @@ func (l *Lanes) tellDue() int64 {
 // is there all the while.
 func (l *Lanes) readyBy() int64 { return l.farm.joined + int64(l.o.Reload) + meetFor }
 
-// news returns what is to be told now, and whether something had to be left out.
-func (l *Lanes) news(at int64) (msgs [][]byte, skipped bool) {
+// messages returns the messages to the other nodes that are due, and whether something had to be left out.
+func (l *Lanes) messages(at int64) (msgs [][]byte, skipped bool) {
 	f := l.farm
 	if f == nil || f.alone {
 		return nil, false
@@ -390,8 +390,8 @@ func (r report) differs(last *report) bool {
 	return r != *last
 }
 
-// tell sends what is to be told. It is called without the lock.
-func (f *farmView) tell(msgs [][]byte, skipped bool) {
+// send sends messages to the other nodes. It is called without the lock.
+func (f *farmView) send(msgs [][]byte, skipped bool) {
 	for _, msg := range msgs {
 		_ = f.Send(msg) // what the bus does not take is made up for by a snapshot
 	}

@@ -14,8 +14,8 @@ import (
 
 // The rules that answers name.
 const (
-	RuleWaiting   = "waiting"    // as many are held in the lane as may be
-	RulePerClient = "per_client" // one client has as much waiting as one may have
+	RuleWaiting   = "waiting"    // the lane is full
+	RulePerClient = "per_client" // too many requests of one client wait
 )
 
 const (
@@ -33,7 +33,7 @@ type Lanes struct {
 	price    atomic.Uint64 // what a stamp costs now; 0 before the first was asked for
 	alarm    atomic.Pointer[func(time.Time)]
 	shadow   func() bool // nil for never
-	measured struct {    // the load, for those who ask again soon
+	measured struct {    // what Load returned last, and returns for a moment
 		at    atomic.Int64 // the time that the caller passed in
 		share atomic.Uint64
 		delay atomic.Int64
@@ -47,7 +47,7 @@ type Lanes struct {
 	retired bool      // everybody is let in
 
 	turns    [rounds]turns
-	lastPool round // the round of the pool that got the last place: held or called
+	lastPool round // which round of the pool got its last place: held or called
 	inUse    [lanes]int
 	places   places
 	share    poolShare
@@ -55,13 +55,13 @@ type Lanes struct {
 	asked    int64 // when a stamp was last asked for; 0 for never
 
 	window   window
-	service  pulse
+	service  movingMean // how long requests take
 	learner  learner
 	looked   int64   // when the following four were measured, see measure
 	paying   float64 // requests with a stamp, under way or held, on average of the last second
 	demand   float64 // places that the requests in the lanes needed in the last second
-	outside  float64 // places that clients would need who were turned away and have not come in since
-	ownDelay int64   // how long those who paid waited at this node
+	outside  float64 // places that clients would need that were turned away and have not come in since
+	ownDelay int64   // the longest wait of those who paid, at this node
 
 	farm *farmView // nil where this node is alone
 
@@ -109,7 +109,7 @@ func (l *Lanes) Configure(o Options, now time.Time) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	at := l.tick(now)
-	l.bePatient(at)
+	l.extendPatience(at)
 	l.configure(o.WithDefaults())
 	l.let(at)
 	l.schedule()
@@ -151,14 +151,13 @@ func (l *Lanes) capacity() int {
 	return l.o.Concurrent
 }
 
-// means is how many of this node's requests the upstream can work on. While the learner probes it differs from
-// capacity, which is then what is tried.
-func (l *Lanes) means() int {
+// usualCapacity is capacity, but not what the learner tries for a moment while it probes.
+func (l *Lanes) usualCapacity() int {
 	if l.farm != nil {
 		return l.farm.part
 	}
 	if l.o.Learn {
-		return l.learner.means()
+		return l.learner.usual()
 	}
 	return l.o.Concurrent
 }
@@ -203,15 +202,15 @@ func (l *Lanes) instant(at int64) time.Time {
 // nanos is a time in nanoseconds since the epoch. Times before the epoch are taken for the epoch.
 func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 
-// A request is what Judge remembers of an event. It goes into the hold, so that nothing is allocated for it.
+// A request is what Enter has to know of an event. Judge packs it into the hold, so that nothing is allocated for it.
 type request struct {
 	client client
-	round  round  // the line that it would wait in
+	round  round  // where it waits if it has to
 	id     uint32 // a hash of the client's id, if it paid and has an id
 	work   uint64 // what its stamp has cost
 }
 
-// who is the person that a request is from: an id that paid, wherever it comes from, otherwise the client.
+// who is the person that a request is from: the id if it paid, whatever its address is, otherwise the client.
 func (r request) who() client {
 	if r.id != 0 {
 		return client{uint64(r.id), byID}
@@ -232,10 +231,10 @@ func requestOf(h *weir.Hold) request {
 	return request{client{h.A, uint8(h.V >> 8)}, round(h.V & 0xff), uint32(h.C), h.B}
 }
 
-func (l *Lanes) asks(ev *weir.Event) request {
+func (l *Lanes) newRequest(ev *weir.Event) request {
 	r := request{client: l.client(ev), round: held}
 	switch stamp := ev.Purse.Paid(); {
-	case stamp.Free: // counts as if nobody could have paid more
+	case stamp.Free: // exempt clients count as if nobody could pay more
 		r.round, r.work = paid, math.MaxUint64
 	case stamp.Work > 0:
 		r.round, r.work = paid, stamp.Work
@@ -250,23 +249,23 @@ func (l *Lanes) asks(ev *weir.Event) request {
 
 // Judge finds out which lane the event belongs to. It takes nothing: that is for Enter.
 func (l *Lanes) Judge(_ context.Context, ev *weir.Event, a *weir.Answer) error {
-	a.Hold = l.asks(ev).hold(l, nanos(ev.Time), ev.Holder)
+	a.Hold = l.newRequest(ev).hold(l, nanos(ev.Time), ev.Holder)
 	return nil
 }
 
 // Peek says what would happen to the event now.
 func (l *Lanes) Peek(ev *weir.Event, a *weir.Answer) {
-	r := l.asks(ev)
+	r := l.newRequest(ev)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.decide(r, l.at, a)
 }
 
-// Follow names who says whether the lanes are in shadow. Call it before the lanes are used.
+// Follow sets the function that says whether the lanes are in shadow. Call it before the lanes are used.
 func (l *Lanes) Follow(shadow func() bool) { l.shadow = shadow }
 
-// Enter takes a place at the upstream, or one in the lane. In shadow it says the same, and takes a place all the same:
-// what goes on anyway counts as load, and nothing waits or is refused.
+// Enter takes a place at the upstream, puts the event in its lane, or refuses it. In shadow the answer is the same, but
+// every event gets a place: it goes on in any case, and the upstream has to work on it.
 func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -292,7 +291,7 @@ func (l *Lanes) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 			l.laneCounts[r.round.lane()].Full++
 		}
 	}
-	l.stir()
+	l.noteChange()
 }
 
 // full reports whether nobody else may wait in a lane.
@@ -307,7 +306,7 @@ func (l *Lanes) instead(r request) *waiter {
 	return l.turns[r.round].instead(r)
 }
 
-// drop refuses a waiter because its lane is full and somebody else has more right to be there.
+// drop refuses a waiter because its lane is full and another request goes before it.
 func (l *Lanes) drop(w *waiter) {
 	l.leave(w)
 	l.laneCounts[w.round.lane()].Full++
@@ -363,9 +362,9 @@ func (l *Lanes) expect(r request, at int64) float64 {
 	before, places := l.turns[r.round].before(r.client), l.paidPlaces()
 	if r.round.lane() == pool {
 		places = l.poolPlaces(at)
-		before += min(before+1, l.turns[held+called-r.round].total) // the rounds take turns
+		before += min(before+1, l.turns[r.round.other()].total) // the two rounds alternate
 	}
-	if places == 0 { // the pool has no share: it waits until nobody who paid does
+	if places == 0 { // the pool has no share, so its requests wait until nobody waits who paid
 		return 0
 	}
 	return float64(before+1) * l.service.orGuess() / places
@@ -373,7 +372,7 @@ func (l *Lanes) expect(r request, at int64) float64 {
 
 // poolPlaces estimates how many places the pool has: its share while somebody who paid waits, otherwise the rest.
 func (l *Lanes) poolPlaces(at int64) float64 {
-	all := float64(l.means())
+	all := float64(l.usualCapacity())
 	if l.inLane(stamped) > 0 {
 		return all * l.share.part
 	}
@@ -386,14 +385,14 @@ func (l *Lanes) poolPlaces(at int64) float64 {
 // paidPlaces is how many places those who paid have: all, or what the share of the pool leaves while somebody waits in
 // the pool.
 func (l *Lanes) paidPlaces() float64 {
-	all := float64(l.means())
+	all := float64(l.usualCapacity())
 	if l.inLane(pool) > 0 {
 		all *= 1 - l.share.part
 	}
 	return all
 }
 
-// Asked notes what a stamp costs now. The delay that Load returns is measured on clients who paid at least that.
+// Asked notes what a stamp costs now. The delay that Load returns is that of clients who paid at least so much.
 func (l *Lanes) Asked(work uint64) { l.price.Store(work) }
 
 // join makes a request wait in its lane.
@@ -444,19 +443,17 @@ func (l *Lanes) let(at int64) {
 
 // next takes the waiter that gets the next free place out of its lane. It returns nil if nobody may have the place.
 func (l *Lanes) next(at int64) *waiter {
-	from, fromPool := paid, l.inLane(pool) > 0 && l.poolMay(at)
-	switch {
-	case l.inLane(stamped) > 0 && !(fromPool && l.share.poolNext(l.inUse[pool])):
-	case fromPool:
-		if from = held + called - l.lastPool; l.turns[from].total == 0 {
+	from, stampedWait := paid, l.inLane(stamped) > 0
+	if l.inLane(pool) > 0 && l.poolMay(at) && (!stampedWait || l.share.poolNext(l.inUse[pool])) {
+		if from = l.lastPool.other(); l.turns[from].total == 0 {
 			from = l.lastPool
 		}
 		l.lastPool = from
-	default:
+	} else if !stampedWait {
 		return nil
 	}
 	w, waited := l.turns[from].take(l.capacity(), at)
-	if from == paid && w.work >= l.price.Load() {
+	if from == paid && w.work >= l.price.Load() { // Load reports this wait
 		l.window.current().waited = max(l.window.current().waited, waited)
 	}
 	return w
@@ -475,16 +472,17 @@ func (l *Lanes) Settle(h weir.Hold, o weir.Outcome) {
 	switch {
 	case taken:
 		l.giveBack(p, at, o.Done)
-	case w.place.line != nil:
+	case w.place.line != nil: // it waited, and then got its place
 		l.giveBack(&w.place, at, o.Done)
-	case w.line != nil:
+	case w.line != nil: // it still waits
 		l.leave(w)
 	}
 	l.let(at)
 	l.call(at)
-	l.stir()
+	l.noteChange()
 }
 
+// giveBack takes a place back. done says that the request reached the upstream.
 func (l *Lanes) giveBack(p *place, at int64, done bool) {
 	since, lost := p.since, p.lost
 	l.end(p)
@@ -499,6 +497,7 @@ func (l *Lanes) giveBack(p *place, at int64, done bool) {
 	}
 }
 
+// learnt takes in that the learner has moved, from the capacity before.
 func (l *Lanes) learnt(before int, at int64) {
 	if now := l.learner.capacity(); now != before && l.farm != nil {
 		l.redivide(at)
@@ -510,13 +509,13 @@ func (l *Lanes) learnt(before int, at int64) {
 	}
 }
 
-// Advance does what is due: it refuses those who have waited too long, takes those out of the line of the waiting room
-// who did not show up, calls others instead, and reports to the other nodes. It returns when something is due next, or
-// the zero time.
+// Advance does what is due: it refuses those who have waited too long, and takes places from clients that are too slow.
+// It takes those out of the line of the waiting room who did not show up, and calls others instead. It reports to the
+// other nodes. It returns when something is due next, or the zero time.
 func (l *Lanes) Advance(now time.Time) time.Time {
 	due, f, msgs, skipped := l.advance(now)
 	if f != nil {
-		f.tell(msgs, skipped)
+		f.send(msgs, skipped)
 	}
 	return due
 }
@@ -538,21 +537,21 @@ func (l *Lanes) advance(now time.Time) (due time.Time, f *farmView, msgs [][]byt
 	if !l.asking(at) { // the reserve of those who pay is over
 		l.let(at)
 	}
-	if r := &l.learner; r.probe > 0 && at >= r.until {
-		// Too few requests end in time, such as where many last for minutes. The probe is given up.
-		before := r.probe
-		r.end(at, l.usedByAll())
+	if l.learner.probe > 0 && at >= l.learner.until {
+		// Too few requests have ended in time, perhaps because they last for minutes. The probe is given up.
+		before := l.learner.probe
+		l.learner.end(at, l.usedByAll())
 		l.learnt(before, at)
 		l.let(at)
 	}
 	for l.expire(at, 256) {
-		// The lock is released between pieces of a long line, so that requests need not wait for all of it.
+		// A long line is done in pieces, so that requests need not wait for the lock until its end.
 		l.mu.Unlock()
 		l.mu.Lock()
 		at = l.at
 	}
 	l.call(at)
-	msgs, skipped = l.news(at)
+	msgs, skipped = l.messages(at)
 	l.due = l.nextDue()
 	return l.instant(l.due), l.farm, msgs, skipped
 }
@@ -575,12 +574,13 @@ func (l *Lanes) nextDue() int64 {
 	if l.learner.probe > 0 {
 		due = min(due, l.learner.until)
 	}
-	return min(due, l.tellDue())
+	return min(due, l.messagesDue())
 }
 
-// schedule sets the alarm, if something is due earlier than was said.
+// schedule calls the alarm if something is due earlier than was said.
 func (l *Lanes) schedule() { l.alert(l.nextDue()) }
 
+// alert calls the alarm if due is earlier than was said.
 func (l *Lanes) alert(due int64) {
 	if due >= l.due {
 		return

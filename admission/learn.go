@@ -66,11 +66,11 @@ func (r *learner) capacity() int {
 	if r.probe > 0 {
 		return r.probe
 	}
-	return r.means()
+	return r.usual()
 }
 
-// means is how many the upstream can work on at once, as far as is known.
-func (r *learner) means() int { return int(math.Round(r.limit)) }
+// usual is how many the upstream can work on at once, as far as is known.
+func (r *learner) usual() int { return int(math.Round(r.limit)) }
 
 func (r *learner) used(n int) { r.peak = max(r.peak, n) }
 

@@ -71,14 +71,14 @@ func (w *window) sum(at int64) (level [lanes]float64, away float64, waited int64
 	return level, away / span * float64(time.Second), waited
 }
 
-// A pulse is a moving mean of how long requests take. After the first few, later ones count more than earlier ones.
-type pulse struct {
+// A movingMean is a mean of how long requests take. After the first few, later ones count more than earlier ones.
+type movingMean struct {
 	mean float64
 	n    int
 	at   int64
 }
 
-func (p *pulse) add(took, at int64) {
+func (p *movingMean) add(took, at int64) {
 	const memory, many = float64(5 * time.Second), 128
 	if took <= 0 {
 		return
@@ -94,7 +94,7 @@ func (p *pulse) add(took, at int64) {
 	p.at = at
 }
 
-func (p *pulse) orGuess() float64 {
+func (p *movingMean) orGuess() float64 {
 	if p.n == 0 {
 		return float64(guess)
 	}
@@ -135,6 +135,6 @@ func (l *Lanes) measure(at int64) {
 		}
 	}
 	demand += max(0, outside)
-	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeMeans())))
+	l.measured.share.Store(math.Float64bits(demand / float64(l.wholeUsual())))
 	l.measured.delay.Store(delay)
 }

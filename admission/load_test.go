@@ -157,7 +157,7 @@ func TestDelayOfAClientForItself(t *testing.T) {
 }
 
 func TestServiceTime(t *testing.T) {
-	var p pulse
+	var p movingMean
 	if p.orGuess() != float64(guess) {
 		t.Error("no guess")
 	}
@@ -182,7 +182,7 @@ func TestServiceTime(t *testing.T) {
 	if got := time.Duration(p.mean); got < 950*time.Millisecond {
 		t.Errorf("mean %s, want about 1s", got)
 	}
-	p = pulse{}
+	p = movingMean{}
 	for range 8 {
 		p.add(int64(10*time.Millisecond), at)
 	}

@@ -14,7 +14,7 @@ const (
 	lanes
 )
 
-// A round is a line of clients who take turns. The pool has two rounds, which alternate.
+// A round is where the requests of a lane, or of a half of it, wait in turns. The pool has two rounds, which alternate.
 type round uint8
 
 const (
@@ -23,6 +23,9 @@ const (
 	paid                // the stamped lane
 	rounds
 )
+
+// other returns, for one round of the pool, the other one.
+func (r round) other() round { return held + called - r }
 
 func (r round) lane() lane {
 	if r == paid {

@@ -108,8 +108,8 @@ func newRoom(at int64) room {
 		arrived: rate{since: at}, used: rate{since: at}}
 }
 
-// bePatient keeps the places of those who were told to reload less often than is asked from now on.
-func (l *Lanes) bePatient(at int64) {
+// extendPatience lets people who were told a longer reload come back after it. The options are about to change.
+func (l *Lanes) extendPatience(at int64) {
 	l.room.patient = l.patience(at)
 	l.room.patientUntil = max(l.room.patientUntil, at+int64(patienceFor(l.o.Reload.Std())))
 }

@@ -56,7 +56,7 @@ func (l *Lanes) Stats(now time.Time) Stats {
 	defer l.mu.Unlock()
 	at := l.tick(now)
 	s := l.counts
-	s.Capacity, s.InUse = l.wholeMeans(), l.used()
+	s.Capacity, s.InUse = l.wholeUsual(), l.used()
 	if l.farm != nil {
 		s.Here = l.farm.part
 	}

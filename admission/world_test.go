@@ -300,7 +300,7 @@ func (w *world) standing() (capacity, free, pooled, paying int) {
 	l := w.lanes
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	capacity = l.wholeMeans()
+	capacity = l.wholeUsual()
 	return capacity, capacity - l.used(), l.inLane(pool), l.inLane(stamped)
 }
 

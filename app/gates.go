@@ -26,22 +26,21 @@ type gate struct {
 	skeleton.Gate
 	kind   string // http, tcp, udp, smtp, postfix, auth, rls, api
 	listen string // as configured
-	label  string // in the metrics: listen, with a number where several gates have port 0
+	label  string // in the metrics: listen, and a number if several gates have port 0
 	status console.GateStatus
 	seen   *traffic
 
-	// What a question about a request is put to; nil for gates that see none.
-	accept  *policy.Chain
-	chain   *policy.Chain
-	trusts  func(netip.Addr) bool // whose connections are not counted
-	account []string
-	lanes   *lanes // nil where the capacity is not limited
+	accept  *policy.Chain         // judges connections; nil if nothing does
+	chain   *policy.Chain         // judges what comes over them; nil if nothing does
+	trusts  func(netip.Addr) bool // reports trusted proxies, whose connections accept does not judge
+	account []string              // how the account of a request is found
+	lanes   *lanes                // nil if the capacity is not limited
 	routes  []*routed
 
-	// Gates for mail only.
+	// Only gates for mail have these.
 	post   *spool.Gate
 	each   *policy.Chain   // judges every recipient
-	stamps *mailStampTaker // nil where none are taken
+	stamps *mailStampTaker // nil if no stamps are taken
 
 	// state is what only gates of this kind have, and keep from one generation to the next. If it has a method
 	// retire(), that is called when the gate is gone.
@@ -83,9 +82,8 @@ func (g *gate) view(now time.Time) console.GateStatus {
 	return s
 }
 
-// explain asks every throttle of the gate what it would say: those that judge the connection, when it is known where it
-// would come from, and those that judge what comes over it, which are those of the chain. A refused connection is
-// judged no further.
+// explain asks every throttle of the gate what it would say. First come those that judge the connection, if its source
+// is known, and then those of the chain, which judge what comes over it. A refused connection is judged no further.
 func (g *gate) explain(ev *weir.Event, chain *policy.Chain) (steps []policy.Step, verdict weir.Answer) {
 	if g.accept != nil && ev.Source.IsValid() && !g.trusts(ev.Source) {
 		connection := *ev
@@ -100,18 +98,19 @@ func (g *gate) explain(ev *weir.Event, chain *policy.Chain) (steps []policy.Step
 	return append(steps, rest...), verdict
 }
 
-// envOf is what every gate gets of its surroundings.
+// envOf returns what every gate gets from the app.
 func (a *App) envOf(listen string) skeleton.Env {
 	return skeleton.Env{Clock: a.clock, Log: a.opts.Log.With("gate", listen), Sockets: a.opts.Sockets}
 }
 
-// trusts says who is a trusted proxy.
+// trusts returns a function that reports whether an address is that of a trusted proxy.
 func trusts(proxies []netip.Prefix) func(netip.Addr) bool {
 	p := identify.NewProxies(proxies, "")
 	return p.Trusts
 }
 
-// open makes a new gate serve when the change takes effect.
+// open has a new gate serve when the change takes effect. On a running weir it listens at once, so that an address that
+// is taken is found before anything has changed.
 func (c *change) open(gt *gate) error {
 	c.undo.add(func() { gt.Stop(ended()) })
 	if !c.live {

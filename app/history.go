@@ -16,7 +16,7 @@ import (
 )
 
 // A history keeps the last hour of every gate and every throttle, for the console. One timer reads the counters that
-// they have anyway. What is no longer configured is dropped.
+// they have anyway. The records of gates and throttles that are no longer configured are dropped.
 type history struct {
 	clock clock.Clock
 	now   func() *generation
@@ -24,24 +24,24 @@ type history struct {
 
 	mu      sync.Mutex
 	timer   clock.Timer
-	over    bool
-	records map[any]*record // by what stays over reloads: traffic of gates, lanes of routes, counts of throttles
+	stopped bool
+	records map[any]*record // by what a reload keeps: traffic of gates, lanes of routes, counts of throttles
 }
 
-// watch begins to sample, and goes on if it does already. It is called when a generation has taken effect.
+// watch begins to sample, unless it has begun before. It is called when a generation has taken effect.
 func (h *history) watch() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.timer == nil && !h.over {
-		h.look()
+	if h.timer == nil && !h.stopped {
+		h.sampleAll()
 	}
 }
 
-// stop ends it: when it returns, nothing is sampled any more.
+// stop ends the sampling. When it returns, no sample is under way.
 func (h *history) stop() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.over = true
+	h.stopped = true
 	if h.timer != nil {
 		h.timer.Stop()
 		h.timer = nil
@@ -52,13 +52,13 @@ func (h *history) tick() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.timer = nil
-	if !h.over {
-		h.look()
+	if !h.stopped {
+		h.sampleAll()
 	}
 }
 
-// look samples every gate and throttle, forgets the others, and sets the timer for the next time.
-func (h *history) look() {
+// sampleAll samples every gate and throttle, forgets the others, and sets the timer for the next time.
+func (h *history) sampleAll() {
 	g, now := h.now(), h.clock.Now()
 	records := map[any]*record{}
 	sample := func(of any, c *columns, read reading) {
@@ -83,8 +83,9 @@ func (h *history) look() {
 	h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
 }
 
-// of is the record of something. If it is newer than the last sample, that is what was read just now.
-func (h *history) of(what any, c *columns, read reading, now time.Time) *record {
+// recordOf returns the record of something. If it has none yet, as it is newer than the last sample, the record begins
+// with what was read just now.
+func (h *history) recordOf(what any, c *columns, read reading, now time.Time) *record {
 	r := h.records[what]
 	if r == nil {
 		r = newRecord(c)
@@ -93,10 +94,10 @@ func (h *history) of(what any, c *columns, read reading, now time.Time) *record 
 	return r
 }
 
-// columns say what a record has: first what is counted, then levels, and then what is read from a spread.
+// columns say what a record has: first counters, then levels, which rise and fall, and then quantiles of a spread.
 type columns struct {
 	counted, levels, spread []console.Measure
-	lanes                   []console.Measure // of those, the ones of gates with a capacity only
+	lanes                   []console.Measure // of all these, the ones that only gates with a capacity have
 }
 
 func (c *columns) all() []console.Measure { return slices.Concat(c.counted, c.levels, c.spread) }
@@ -145,7 +146,7 @@ func readGate(g *generation, gt *gate, now time.Time) reading {
 	}
 }
 
-// A watched is a throttle, or something like it, whose past is kept.
+// A watched is a throttle, or something else that judges events, whose past is kept.
 type watched struct {
 	name, kind, unit string
 	link             *policy.Link
@@ -168,8 +169,8 @@ func (w *watched) read() reading {
 	return r
 }
 
-// watched lists what judges in a generation: throttles by name, the block list, capacities, limiters of network
-// interfaces, and what counts the imported rules of Envoy.
+// watched lists what judges events in a generation: throttles by name, the block list, capacities, imported rules of
+// Envoy, and limiters of network interfaces.
 func (a *App) watched(g *generation) (all []watched) {
 	for _, t := range g.throttles {
 		w := watched{name: t.name, kind: t.kind, unit: "events", link: t.link}
@@ -191,7 +192,7 @@ func (a *App) watched(g *generation) (all []watched) {
 	return all
 }
 
-// limits are what judges at a gate and no throttle of the configuration: capacities, and what counts the imported rules
+// limits lists what judges events at a gate and is not a throttle of the configuration: capacities, and imported rules
 // of Envoy.
 func (g *gate) limits() (all []watched) {
 	for _, at := range g.bottlenecks() {
@@ -207,20 +208,20 @@ func (g *gate) limits() (all []watched) {
 	return all
 }
 
-// view is what is watched as the console sees a throttle.
+// view is the watched in the form in which the console shows throttles.
 func (w *watched) view() console.Throttle {
 	link := *w.link
 	link.Name = w.name
 	return console.Throttle{Link: &link, Kind: w.kind}
 }
 
-// units are what is counted at a kind of gate; requests at all others.
+// units are what kinds of gates count. All other kinds count requests.
 var units = map[string]string{"tcp": "connections", "udp": "packets", "smtp": "recipients"}
 
 // A record is the past of one gate or throttle.
 type record struct {
 	columns      *columns
-	spread       bool // there is something to fill columns.spread with
+	spread       bool // the last reading had a spread
 	fine, coarse tier
 }
 
@@ -240,11 +241,11 @@ type tier struct {
 	every time.Duration
 	most  int
 
-	at     time.Time // when the current sample began; zero at the start
-	counts []uint64  // then
-	spread []uint64  // then
-	sums   []float64 // of levels since
-	reads  int
+	at     time.Time // when the current sample began; zero before the first
+	counts []uint64  // the counters at that time
+	spread []uint64  // the counters of the spread at that time
+	sums   []float64 // of the levels that were read since
+	reads  int       // how many levels are in a sum
 
 	ring moments
 }
@@ -252,14 +253,14 @@ type tier struct {
 // moments are the samples of a tier: a ring of rows.
 type moments struct {
 	ends   []int64   // milliseconds since 1970
-	over   []float32 // seconds
-	values []float32 // a row for each
+	over   []float32 // how many seconds each covers
+	values []float32 // a row of columns for each
 	next   int       // where the oldest is, once it is full
 }
 
-// sample adds what was read. Where a sample is over, it is kept, and the next one begins.
+// sample adds what was read. If the current sample is over, it is kept, and the next one begins.
 func (t *tier) sample(c *columns, now reading, at time.Time) {
-	if t.at.IsZero() || at.Before(t.at) { // nothing to tell a difference from; or the clock was set back
+	if t.at.IsZero() || at.Before(t.at) { // there is nothing to subtract from, or the clock was set back
 		t.begin(now, at)
 		return
 	}
@@ -268,12 +269,12 @@ func (t *tier) sample(c *columns, now reading, at time.Time) {
 	}
 	t.reads++
 	passed := at.Sub(t.at)
-	if passed < t.every-t.every/20 || passed <= 0 { // timers are never early, but clocks are
+	if passed < t.every-t.every/20 { // timers are never early, but the clock may have been corrected a little
 		return
 	}
 	row := make([]float32, 0, len(c.counted)+len(c.levels)+len(c.spread))
 	for i, n := range now.counts {
-		row = append(row, float32(n-min(n, t.counts[i]))) // a counter that begins anew
+		row = append(row, float32(n-min(n, t.counts[i]))) // 0 if the counter has started again
 	}
 	for _, sum := range t.sums {
 		row = append(row, float32(sum/float64(t.reads)))
@@ -316,7 +317,8 @@ func (m *moments) each(f func(at int64, over float32, row []float32)) {
 	}
 }
 
-// series writes the samples after a time into columns. Of what is counted it gives what came in a second.
+// series writes the samples after a time into columns. Counters become rates per second. lanes says whether the gate
+// has a capacity.
 func (r *record) series(s *console.Series, hour bool, since int64, lanes bool) {
 	t := &r.fine
 	if hour {
@@ -348,7 +350,7 @@ func (r *record) series(s *console.Series, hour bool, since int64, lanes bool) {
 	}
 }
 
-// totals adds up what was counted in the last hour.
+// totals adds up the counters of the last hour: the samples, and what has come since.
 func (r *record) totals(now reading) console.Totals {
 	t := &r.coarse
 	total := console.Totals{Since: t.at, Events: map[console.Measure]float64{}}
@@ -367,8 +369,8 @@ func (r *record) totals(now reading) console.Totals {
 	return total
 }
 
-// stamps returns the throttle of a chain that asks for stamps, or nil. Where there are several it is the first, as for
-// the gate.
+// stamps returns the throttle of a chain that asks for stamps, or nil. If there are several it is the first, which is
+// the one that the gate uses.
 func (g *generation) stamps(chain *policy.Chain) *throttle {
 	if chain == nil {
 		return nil
@@ -381,8 +383,8 @@ func (g *generation) stamps(chain *policy.Chain) *throttle {
 	return nil
 }
 
-// History returns how the gates with a capacity fared, in the order of Status, and after each of them those of its
-// routes that have one of their own.
+// History returns the past of the gates with a capacity, in the order of Status. After each gate come its routes that
+// have a capacity of their own.
 func (b backend) History() (all []console.GateHistory) {
 	g, h := b.current.Load(), b.history
 	h.mu.Lock()

@@ -19,13 +19,14 @@ func (d mailOps) spoolFilter(ctx context.Context, f console.MailFilter) spool.Fi
 		State: f.State, Since: f.Since(now), Before: f.Before(now), Larger: int64(f.Larger), Smaller: int64(f.Smaller)}
 }
 
+// Find returns messages that match, from after on, and where the next page begins.
 func (d mailOps) Find(ctx context.Context, f console.MailFilter, after store.MailID, limit int) ([]store.Queued,
 	store.MailID, error,
 ) {
 	return d.post.Find(ctx, d.spoolFilter(ctx, f), after, limit)
 }
 
-// Bulk acts on a part of all messages that match.
+// Bulk does one part of an act on all messages that match. A client asks for one part after the other.
 func (d mailOps) Bulk(ctx context.Context, by string, f console.MailFilter, o console.BulkOrder) (console.BulkResult,
 	error,
 ) {
@@ -35,7 +36,8 @@ func (d mailOps) Bulk(ctx context.Context, by string, f console.MailFilter, o co
 	return console.BulkResult(r), err
 }
 
-// Track returns the messages that wait and the attempts to deliver, for the id of a message or for a recipient.
+// Track returns what is known of the message with an id, or of the messages to a recipient: those that still wait, and
+// the steps of all that weir remembers.
 func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (found []store.Queued,
 	steps []console.MailStep, err error,
 ) {
@@ -51,7 +53,7 @@ func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (fo
 		return nil, nil, err
 	}
 	trail := d.post.Trail(q.ID, q.Recipient, limit)
-	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // perhaps the id is that of another server
+	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // perhaps another server gave the message this id
 		trail = d.post.Trail(0, q.ID.String(), limit)
 	}
 	for _, s := range trail {

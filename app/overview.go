@@ -56,7 +56,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 			w.Stamps = t.name
 		}
 		read := readGate(g, gt, now)
-		r := h.of(gt.seen, &gateColumns, read, now)
+		r := h.recordOf(gt.seen, &gateColumns, read, now)
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, gt.lanes != nil)
 		w.Hour = r.totals(read)
 		o.Gates = append(o.Gates, w)
@@ -66,7 +66,7 @@ func (h *history) fill(o *console.Overview, g *generation, throttles []watched, 
 		w := console.ThrottleWatch{Shadow: t.link.Shadow.Load(),
 			Series: console.Series{Name: t.name, Kind: t.kind, Unit: t.unit}}
 		read := t.read()
-		r := h.of(t.link.Counts, &throttleColumns, read, now)
+		r := h.recordOf(t.link.Counts, &throttleColumns, read, now)
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, true)
 		w.Hour = r.totals(read)
 		o.Throttles = append(o.Throttles, w)

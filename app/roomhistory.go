@@ -44,7 +44,7 @@ func (h *history) roomsOf(g *generation, gt *gate, q console.OverviewQuery, now 
 		if t := g.stamps(at.chain); t != nil {
 			w.Stamps = t.name
 		}
-		r := h.of(at.lanes, &roomColumns, readRoom(g, at, now), now)
+		r := h.recordOf(at.lanes, &roomColumns, readRoom(g, at, now), now)
 		r.series(&w.Series, q.Window == console.OneHour, q.Since, true)
 		all = append(all, w)
 	}

@@ -65,10 +65,10 @@ type memRule struct {
 	heldLife int64   // Steady: how long they may
 
 	closing string              // the engine under which it is closed
-	told    map[string][]string // who has told what they know, and who has to, as they said
+	told    map[string][]string // for each node that has told what it knows, the nodes that it named
 }
 
-// A memOwn is what one run has of a rule.
+// A memOwn is what one run has of a rule: total of a slice, used of which it had spent when it last called.
 type memOwn struct {
 	slice, total, used int64
 	at, life           int64 // Steady: when it was granted, and for how long; Level: life is when it ends
@@ -244,7 +244,7 @@ func (c *call) readClock() {
 		case farm.Fixed:
 			later(w.mark.slice)
 		case farm.Sliding:
-			w.len = (w.period + 15) / 16
+			w.len = (w.period + buckets - 1) / buckets
 			later(w.mark.slice * w.len)
 		case farm.Level:
 			w.life = cmp.Or(w.life, step)
@@ -289,7 +289,7 @@ func (c *call) run() (farm.Reply, error) {
 			return reply, farm.ErrOutside
 		}
 		if r.engine != c.engine && !reply.Stale {
-			c.tell(w)
+			c.noteTold(w)
 		}
 		if r.engine != c.engine {
 			closed = closed || c.windowStart(w) <= c.birth
@@ -298,7 +298,7 @@ func (c *call) run() (farm.Reply, error) {
 			}
 		}
 	}
-	c.tellRest(reply.Stale)
+	c.noteRest(reply.Stale)
 	reply.Waiting = slices.Sorted(maps.Keys(waiting))
 	all := true
 	for i, w := range c.wants {

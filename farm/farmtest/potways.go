@@ -9,8 +9,11 @@ import (
 	"weir/farm"
 )
 
-// adopt takes over what the node knows if it is newer than what is here. It says less of what this run has than the
-// run's last call may have left: only Used is certain to be in the sum.
+// buckets is how many buckets a sliding window has besides the current one.
+const buckets = 16
+
+// adopt takes over the state in the node's mark if that is newer than the engine's. The run may have returned some of
+// what the mark counts for it, by a call whose reply was lost. So only what it has used is certain to be in the sum.
 func (c *call) adopt(w *wanted) {
 	r, m := w.rule, w.mark
 	if m.ver == 0 || w.Way == farm.Level {
@@ -18,16 +21,16 @@ func (c *call) adopt(w *wanted) {
 	}
 	if m.ver > r.ver {
 		r.ver = m.ver
-		switch b := m.body; {
+		switch b := m.body; { // see answer
 		case w.Way == farm.Fixed && len(b) == 2:
 			if r.start != m.slice {
 				r.own = map[string]memOwn{}
 			}
 			r.start, r.end, r.sum = m.slice, b[0], b[1]
-		case w.Way == farm.Sliding && len(b) == 17:
+		case w.Way == farm.Sliding && len(b) == buckets+1:
 			r.bucket, r.sums = m.slice, map[int64]int64{}
 			for i, n := range b {
-				r.sums[m.slice-16+int64(i)] = n
+				r.sums[m.slice-buckets+int64(i)] = n
 			}
 		case w.Way == farm.Steady && len(b) == 1:
 			r.at, r.limit = c.now, w.Limit
@@ -43,7 +46,7 @@ func (c *call) adopt(w *wanted) {
 	}
 }
 
-// hold remembers that somebody may spend until life is over what they take now.
+// hold notes that what is taken now may be spent until life is over.
 func (r *memRule) hold(now, life int64) {
 	if now < r.held {
 		life = max(life, r.heldLife)
@@ -75,10 +78,10 @@ func (c *call) roll(w *wanted) bool {
 		at := c.now / w.len
 		if at > r.bucket {
 			r.bucket = at
-		} else if r.bucket-at > 17 {
+		} else if r.bucket-at > buckets+1 {
 			r.bucket, r.sums, r.own = at, map[int64]int64{}, map[string]memOwn{}
 		}
-		maps.DeleteFunc(r.sums, func(b, _ int64) bool { return b < r.bucket-16 })
+		maps.DeleteFunc(r.sums, func(b, _ int64) bool { return b < r.bucket-buckets })
 	case farm.Steady:
 		if r.limit != w.Limit && w.Limit > 0 {
 			if r.limit > 0 {
@@ -105,7 +108,7 @@ func (c *call) windowStart(w *wanted) int64 {
 	case farm.Fixed:
 		return r.start
 	case farm.Sliding:
-		return (r.bucket - 16) * w.len
+		return (r.bucket - buckets) * w.len
 	case farm.Steady:
 		return c.now - int64(2*w.cost(w.Burst)) - step
 	default:
@@ -113,9 +116,10 @@ func (c *call) windowStart(w *wanted) int64 {
 	}
 }
 
-// tell notes that this run has told what it knows, and opens the rule when all have. Where a node does not know what
-// its earlier run was granted, that is when the window is over.
-func (c *call) tell(w *wanted) {
+// noteTold notes that the calling node has told what it knows of a rule that a new engine has closed. The rule opens
+// when all nodes have told, or when all that counts was granted by the new engine. If a node does not know what its
+// earlier run was granted, only the latter opens it.
+func (c *call) noteTold(w *wanted) {
 	r := w.rule
 	open := c.windowStart(w) > c.birth
 	if !open {
@@ -140,8 +144,8 @@ func (c *call) tell(w *wanted) {
 	}
 }
 
-// tellRest notes that the run knows nothing of the other limits of the key: it has told all that it knows.
-func (c *call) tellRest(stale bool) {
+// noteRest notes that the calling node knows nothing of the other limits of the key: it has told all that it knows.
+func (c *call) noteRest(stale bool) {
 	for _, r := range c.key.rules {
 		wanted := slices.ContainsFunc(c.wants, func(w *wanted) bool { return w.rule == r })
 		if r.closing == c.engine && !stale && !wanted {
@@ -150,11 +154,11 @@ func (c *call) tellRest(stale bool) {
 	}
 }
 
-// unknown stands for what nobody can tell. No node has this name.
+// unknown is in the list of a node that cannot tell what was granted. No node has this name, so nobody ever tells it.
 const unknown = "?"
 
-// untold puts the nodes that have not told what they know of a closed rule into a set. Who has told has said who else
-// has to. Of those only the nodes count that the caller knows of.
+// untold adds to a set the nodes that have yet to tell what they know of a closed rule: those that the caller names,
+// and those that were named when the caller, or a node that it names, told what it knew.
 func (c *call) untold(r *memRule, set map[string]bool) {
 	check := func(entry string) (node string) {
 		node, excused := farm.Excuse(entry, c.engine, c.birth)
@@ -174,7 +178,7 @@ func (c *call) untold(r *memRule, set map[string]bool) {
 	}
 }
 
-// cost is how long n take up at the steady rate, in microseconds. It is rounded up to a part that adds up exactly.
+// cost is how long n take up at the steady rate, in microseconds. It is rounded up to 1/1024, so that sums are exact.
 func (w *wanted) cost(n int64) float64 {
 	if w.Limit == 0 {
 		return most
@@ -182,8 +186,8 @@ func (w *wanted) cost(n int64) float64 {
 	return min(most, math.Ceil(float64(n)*float64(w.period)/float64(w.Limit)*1024)/1024)
 }
 
-// settle works out what this run has and what fits. Unless it only looks, it replaces what the run has by what the run
-// has used.
+// settle works out what this run has of the current slice (cur), what it has used of that (used), and how many more
+// fit. Unless it only looks, it counts just what was used: the rest is returned.
 func (c *call) settle(w *wanted, look bool) {
 	r := w.rule
 	own, known := r.own[c.ask.Run]
@@ -218,8 +222,8 @@ func (c *call) settle(w *wanted, look bool) {
 	}
 }
 
-// forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that
-// was.
+// forget starts a limit anew. No run is known any more. When one calls again, settle takes from its mark what it had
+// been granted, and counts only what it has used beyond that.
 func (c *call) forget(w *wanted) {
 	r := w.rule
 	r.own, w.used, w.cur, w.fits = map[string]memOwn{}, 0, 0, w.Limit
@@ -234,6 +238,7 @@ func (c *call) forget(w *wanted) {
 	}
 }
 
+// settleBuckets is settle for a sliding window.
 func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 	r := w.rule
 	if own.slice == r.bucket {
@@ -243,7 +248,7 @@ func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 		w.used = w.Used
 	}
 	if !look {
-		if own.slice != r.bucket && own.slice >= r.bucket-16 {
+		if own.slice != r.bucket && own.slice >= r.bucket-buckets {
 			used := own.used // the node does not know of this slice, or has heard of a later one
 			if own.slice == w.mark.slice {
 				used = w.Used
@@ -258,6 +263,7 @@ func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 	}
 }
 
+// settleSteady is settle for a steady rate.
 func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 	r := w.rule
 	w.cur, w.own = own.total, own
@@ -268,7 +274,7 @@ func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 		w.used, used = w.Used, w.Used
 	}
 	if !look && known {
-		// What has been paid off since it was granted is gone.
+		// Of what is returned, the part that was paid off since it was granted is not free again.
 		if back := own.total - used; back >= 0 {
 			r.owed = max(0, r.owed-max(0, w.cost(back)-float64(c.now-own.at)))
 		} else {
@@ -278,7 +284,8 @@ func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 	w.fits = w.steadyFits(c.room(w))
 }
 
-// room is how much more may be owed. What was taken ahead may be spent late, at the same time as what is taken then.
+// room is how much more may be owed. What was taken ahead may be spent as late as life allows, together with what is
+// taken then. So it is less by life.
 func (c *call) room(w *wanted) float64 {
 	life := w.life
 	if c.now < w.rule.held {
@@ -287,6 +294,7 @@ func (c *call) room(w *wanted) float64 {
 	return w.cost(w.Burst) - float64(life) - w.rule.owed
 }
 
+// steadyFits is how many fit into room at the steady rate.
 func (w *wanted) steadyFits(room float64) int64 {
 	if room <= 0 || w.Limit == 0 {
 		return 0
@@ -312,11 +320,11 @@ func (c *call) wait(w *wanted) int64 {
 	case farm.Fixed:
 		return r.end - c.now
 	case farm.Sliding:
-		b := r.bucket - 16
+		b := r.bucket - buckets
 		for free := w.fits + r.sums[b]; free < w.Need && b < r.bucket; free += r.sums[b] {
 			b++
 		}
-		return (b+17)*w.len - c.now
+		return (b+buckets+1)*w.len - c.now
 	case farm.Steady:
 		wait := int64(math.Ceil(w.cost(w.Need) - c.room(w)))
 		if w.cost(w.Need) > c.room(w)+r.owed {
@@ -334,7 +342,7 @@ func (c *call) wait(w *wanted) int64 {
 	}
 }
 
-// grant adds n to what this run has used.
+// grant makes what this run has n more than what it has used.
 func (c *call) grant(w *wanted, n int64) {
 	r := w.rule
 	r.ver = max(r.ver+1, c.now)
@@ -347,7 +355,7 @@ func (c *call) grant(w *wanted, n int64) {
 		own.slice, r.until = r.start, r.end
 	case farm.Sliding:
 		r.sums[r.bucket] += n
-		own.slice, r.until = r.bucket, (r.bucket+17)*w.len
+		own.slice, r.until = r.bucket, (r.bucket+buckets+1)*w.len
 	case farm.Steady:
 		own.slice, own.at, own.life = w.own.slice, w.own.at, w.own.life
 		if n > 0 {
@@ -372,30 +380,30 @@ func (c *call) answer(w *wanted, look bool) farm.Grant {
 	r := w.rule
 	g := farm.Grant{Total: w.cur, Left: max(0, w.fits)}
 	m := mark{ver: r.ver, own: w.cur}
-	var good int64
+	var lasts int64
 	switch w.Way {
 	case farm.Fixed:
-		g.Slice, g.Others, good = r.start, r.sum-w.cur, r.end-c.now
+		g.Slice, g.Others, lasts = r.start, r.sum-w.cur, r.end-c.now
 		m.body = []int64{r.end, r.sum}
 	case farm.Sliding:
-		g.Slice, good = r.bucket, (r.bucket+1)*w.len-c.now
+		g.Slice, lasts = r.bucket, (r.bucket+1)*w.len-c.now
 		g.Others = -w.cur
-		for b := r.bucket - 16; b <= r.bucket; b++ {
+		for b := r.bucket - buckets; b <= r.bucket; b++ {
 			g.Others += r.sums[b]
 			m.body = append(m.body, r.sums[b])
 		}
 	case farm.Steady:
-		g.Slice, good = w.own.slice, max(0, w.own.at+w.own.life-c.now)
+		g.Slice, lasts = w.own.slice, max(0, w.own.at+w.own.life-c.now)
 		g.Left = w.steadyFits(c.room(w))
 		m.body = []int64{r.at + int64(math.Ceil(r.owed))}
 	case farm.Level:
 		g.Others = w.Limit - w.fits - w.cur
-		if good = w.life; look {
+		if lasts = w.life; look {
 			g.Others = w.Limit - w.fits - w.used
-			good = max(0, r.own[c.ask.Run].life-c.now)
+			lasts = max(0, r.own[c.ask.Run].life-c.now)
 		}
 	}
 	m.slice = g.Slice
-	g.For, g.Mark = time.Duration(good)*time.Microsecond, m.String()
+	g.For, g.Mark = time.Duration(lasts)*time.Microsecond, m.String()
 	return g
 }

@@ -8,16 +8,17 @@ import (
 )
 
 // hangups notices clients that leave while nobody reads from their connections: a request that waits has its body
-// unread, and a session never reads ahead. One goroutine waits for the hang-up of all watched sockets, with an epoll
-// instance of its own, as the runtime's reports a hang-up only to a reader.
+// unread, and a session does not read the next request before it has answered the last one. One goroutine waits for
+// hang-ups on all watched sockets. It has an epoll instance of its own, as the runtime's tells only readers of a
+// hang-up.
 type hangups struct {
 	mu      sync.Mutex
 	epoll   int // 0 before the first watch
 	wake    int // an eventfd that ends the goroutine
 	closed  bool
-	next    uint64
-	watched map[uint64]func()
-	done    chan struct{}
+	last    uint64            // the last token
+	watched map[uint64]func() // what to call, by the token of the socket; the eventfd has token 0
+	done    chan struct{}     // closed when the goroutine has ended
 }
 
 func newHangups() *hangups { return &hangups{watched: map[uint64]func(){}} }
@@ -35,8 +36,8 @@ func (h *hangups) add(c syscall.Conn, gone func()) (remove func()) {
 		h.mu.Unlock()
 		return nil
 	}
-	h.next++
-	token := h.next
+	h.last++
+	token := h.last
 	h.watched[token] = gone
 	h.mu.Unlock()
 
@@ -44,7 +45,8 @@ func (h *hangups) add(c syscall.Conn, gone func()) (remove func()) {
 	failed := rc.Control(func(fd uintptr) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		if err = unix.EBADF; h.closed {
+		if h.closed {
+			err = unix.EBADF
 			return
 		}
 		err = unix.EpollCtl(h.epoll, unix.EPOLL_CTL_ADD, int(fd), &event)
@@ -101,7 +103,7 @@ func (h *hangups) run() {
 		}
 		for i := range max(n, 0) {
 			token := uint64(uint32(events[i].Fd)) | uint64(uint32(events[i].Pad))<<32
-			if token == 0 {
+			if token == 0 { // close has been called
 				return
 			}
 			h.mu.Lock()
@@ -115,7 +117,7 @@ func (h *hangups) run() {
 	}
 }
 
-// close ends all watches.
+// close ends all watches and the goroutine.
 func (h *hangups) close() {
 	h.mu.Lock()
 	running := h.epoll != 0 && !h.closed

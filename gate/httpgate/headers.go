@@ -31,8 +31,8 @@ type HeaderRules struct {
 // maxRules is how many headers may be set or removed each way.
 const maxRules = 100
 
-// framed are headers that say where a message begins, ends or goes to. No rule may touch them.
-var framed = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
+// reserved are headers that say where a message begins, ends or goes to. No rule may touch them.
+var reserved = []string{"Connection", "Content-Length", "Host", "Keep-Alive", "Proxy-Connection", "Te", "Trailer",
 	"Transfer-Encoding", "Upgrade"}
 
 func (h *HeaderRules) validate() error {
@@ -44,7 +44,7 @@ func (h *HeaderRules) validate() error {
 		switch {
 		case !http1.IsToken(s):
 			v.Add(at, fmt.Sprintf("%q names no header", s), "write X-Powered-By")
-		case slices.Contains(framed, http.CanonicalHeaderKey(s)):
+		case slices.Contains(reserved, http.CanonicalHeaderKey(s)):
 			v.Add(at, fmt.Sprintf("%s says where a message begins, ends or goes to", s), "leave it to the gate")
 		}
 	}
@@ -60,12 +60,14 @@ func (h *HeaderRules) validate() error {
 	return v.Err()
 }
 
-// rules are header rules made ready. The zero value changes nothing. They are safe for concurrent use.
+// rules are HeaderRules in the form in which apply uses them. The zero value changes nothing. Goroutines may share
+// them.
 type rules struct {
 	remove []string
 	set    http1.Fields
 }
 
+// ready returns the rules for apply, with the names of headers in canonical form.
 func (h *HeaderRules) ready() rules {
 	var r rules
 	for _, name := range h.Remove {

@@ -7,7 +7,7 @@ import (
 	"weir/gate"
 )
 
-// A Gate is one listener for Envoy with its services.
+// A Gate is one listener for Envoy's calls by gRPC: to the rate limit service, and for external authorization.
 type Gate struct {
 	*gate.Skeleton[setup]
 	env       Env
@@ -15,7 +15,7 @@ type Gate struct {
 	questions sync.Pool // of *question
 }
 
-// New returns a gate that listens nowhere yet.
+// New returns a gate that does not listen yet.
 func New(o Options, p Parts, env Env) (*Gate, error) {
 	s, err := newSetup(o, p)
 	if err != nil {
@@ -45,7 +45,7 @@ func (g *Gate) Prepare(o Options, p Parts) (commit, abort func(), err error) {
 	return g.Replace(newSetup(o, p))
 }
 
-// receive lets a connection in, unless it is one too many.
+// receive serves a connection, unless as many are open as may be.
 func (g *Gate) receive(c net.Conn) {
 	bounded := func() { g.env.Observer.Bounded(BoundConnections) }
 	if counted := g.Counted(c, g.Setup.Load().opts.Bounds.Connections, bounded); counted != nil {

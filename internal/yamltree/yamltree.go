@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Options bound what is read. The parser calls itself once for each level and for each key of a mapping, and its work
-// grows with the square of either, so both are bounded before it runs.
+// Options bound what is read. The parser calls itself for each level and for each key of a mapping, and its work grows
+// with the square of both. So levels and keys are counted before it runs.
 type Options struct {
 	MaxDepth  int    // levels of lists and mappings
 	MaxKeys   int    // in the whole file; 0 for any number
 	MaxOwn    int    // keys of one mapping; 0 for any number
-	MaxMerged int    // keys that may come by <<, which is a mistake if 0
+	MaxMerged int    // keys that mappings get by <<; with 0, << is a mistake
 	Second    string // hint for a second document
 }
 
@@ -45,8 +45,8 @@ type Pair struct {
 	Key    string
 	At     Position // of the key
 	Value  *Node
-	Merged bool   // it came by <<, so that one that is written out goes before it
-	As     string // for the caller: the key that was meant, where the one written is not known
+	Merged bool   // it came by <<: the same key, written out, overrides it
+	As     string // set by the caller: the key that was meant, if the one written is unknown
 }
 
 // A Position is zero for the file as a whole.
@@ -91,7 +91,8 @@ func Parse(text string, o Options) (root *Node, size int, errs []*Error) {
 	return root, b.size, nil
 }
 
-// bounded checks depth and keys before the parser runs.
+// bounded checks depth and keys before the parser runs. The depth is that of brackets and braces (flow), and of blocks:
+// lists and mappings by indentation, each with the column of its keys or dashes.
 func (o Options) bounded(tokens token.Tokens) *Error {
 	type block struct{ column, keys int }
 	var open []block
@@ -100,7 +101,7 @@ func (o Options) bounded(tokens token.Tokens) *Error {
 		fail := func(format string, most int) *Error {
 			return &Error{At: tokenAt(tk), Msg: fmt.Sprintf(format, most), Final: true}
 		}
-		start, own := tk, 0
+		start, own := tk, 0 // the first token of a key or an entry, and how many keys it is
 		switch tk.Type {
 		case token.MappingStartType, token.SequenceStartType:
 			flow++
@@ -113,7 +114,7 @@ func (o Options) bounded(tokens token.Tokens) *Error {
 				return fail("the file has more than %d keys", o.MaxKeys)
 			}
 			if i > 0 && tokens[i-1].Position.Line == tk.Position.Line {
-				start = tokens[i-1]
+				start = tokens[i-1] // tk is the colon behind it
 			}
 		case token.SequenceEntryType, token.MappingKeyType:
 		default:
@@ -146,7 +147,7 @@ func tokenAt(tk *token.Token) Position {
 	return Position{tk.Position.Line, tk.Position.Column}
 }
 
-// at returns where a node starts. The parser places a mapping at its first colon; people look for its first key.
+// at returns where a node starts. To the parser, a mapping is at its first colon; people look for its first key.
 func at(n ast.Node) Position {
 	switch n := n.(type) {
 	case *ast.MappingNode:
@@ -159,7 +160,7 @@ func at(n ast.Node) Position {
 	return tokenAt(n.GetToken())
 }
 
-// syntaxHints are clearer words for messages of the parser. The first whose part a message contains counts.
+// syntaxHints are clearer words for messages of the parser. The first one counts whose part is in the message.
 var syntaxHints = []struct{ part, msg, hint string }{
 	{"'\t'", "YAML does not allow a tab here", "indent with spaces"},
 	{"tab character", "YAML does not allow a tab here", "indent with spaces"},
@@ -235,7 +236,7 @@ func (b *builder) node(n ast.Node) *Node {
 	case *ast.SequenceNode:
 		made.Kind = List
 		for _, v := range n.Values {
-			if whole := inOne(v); n.IsFlowStyle && whole != nil {
+			if whole := plainWithColon(v); n.IsFlowStyle && whole != nil {
 				b.size++
 				made.Items = append(made.Items, whole)
 				continue
@@ -269,10 +270,10 @@ func (b *builder) node(n ast.Node) *Node {
 	return made
 }
 
-// inOne returns the text of an entry of a list in brackets that the parser takes for a key and a value, or nil. A colon
-// without a space behind it belongs to the text (YAML 1.2, 7.3.3); inside of braces the parser does not know that, and
-// {servers: [http://127.0.0.1:3000]} is what everybody writes.
-func inOne(n ast.Node) *Node {
+// plainWithColon returns the text of an entry of a list in brackets that the parser takes for a key and a value, or
+// nil. A colon without a space behind it belongs to the text (YAML 1.2, 7.3.3). Inside of braces the parser does not
+// know that, and everybody writes {servers: [http://127.0.0.1:3000]}.
+func plainWithColon(n ast.Node) *Node {
 	pair, ok := n.(*ast.MappingValueNode)
 	if m, is := n.(*ast.MappingNode); is && !m.IsFlowStyle && len(m.Values) == 1 {
 		pair, ok = m.Values[0], true

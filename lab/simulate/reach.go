@@ -19,15 +19,15 @@ const (
 	MaxTheftRate  = 100_000 // new recipients in an hour
 )
 
-// Thresholds are tried on a log by default.
+// Thresholds returns the thresholds that are tried by default.
 func Thresholds() []reach.Threshold {
 	return []reach.Threshold{{}, {Share: 2}, {Share: 1}, {Count: 50}, {Count: 100}}
 }
 
 // ReachOptions say what is tried on a log.
 type ReachOptions struct {
-	Reach      reach.Options     // the figures are about its threshold
-	Thresholds []reach.Threshold // that are tried beside it; nil: Thresholds
+	Reach      reach.Options     // the throttle; the study is about its threshold
+	Thresholds []reach.Threshold // others, to compare it with; nil for those that Thresholds returns
 	Steal      []Theft           // accounts that are stolen, to see when they are found
 }
 
@@ -58,7 +58,7 @@ func (o ReachOptions) Validate() error {
 	return m.Err()
 }
 
-// with returns the throttle with another threshold. A threshold that is no share has nothing to be against.
+// with returns the throttle with another threshold. Only a threshold that is a share has an option against.
 func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	r := o.Reach
 	r.Threshold = t
@@ -68,18 +68,17 @@ func (o ReachOptions) with(t reach.Threshold) reach.Options {
 	return r
 }
 
-// A ReachReplay runs a mail log through a reach throttle, under several thresholds at once: Add takes it entry by
-// entry, in order, Study tells what would have happened. What is held is never let go, and so does not become known;
-// flags end by themselves. A state of each user is kept, and another one for each threshold that ever flagged them. It
-// is not safe for concurrent use.
+// A ReachReplay runs a mail log through a reach throttle, under several thresholds at once. Add takes the log entry by
+// entry, in order; Study returns what would have happened. Messages that are held stay held, so their recipients do not
+// become known. Flags end by themselves. A ReachReplay is not safe for concurrent use.
 type ReachReplay struct {
 	o       ReachOptions
 	columns []*reachColumn // the threshold of the options first
-	all     *reach.Rules   // for the figures of an hour and a day, whatever the rules look at; nobody is held by them
+	all     *reach.Rules   // these hold nobody, and always count the new recipients of an hour and of a day
 	users   users[reachUser]
 	thefts  []*theft
 
-	people addressed // of a mail
+	people addressed // the recipients of the current message
 	logSpan
 	study *ReachStudy
 }
@@ -88,39 +87,40 @@ type ReachReplay struct {
 type reachColumn struct {
 	reach.Threshold
 	rules *reach.Rules
-	usual reach.Population // what it learnt
+	usual reach.Population // what is usual among its users
 
 	flags, flagged, held int
 }
 
-// A reachUser is what is kept of a user.
+// A reachUser is what is kept of a user. A state that was never flagged depends on no threshold, so all columns that
+// never flagged the user share one. A column that did has a state of its own, as it held some messages.
 type reachUser struct {
 	name               string
 	mails, flags, held int
-	hour, day          float64        // the most new recipients
-	together           *reach.State   // under all thresholds that never flagged them: they know the same
-	own                []*reach.State // under those that did; nil where none did
-	everybody          *reach.State   // those who were held, too; nil where the first threshold never flagged them
+	hour, day          float64        // the most new recipients in one
+	shared             *reach.State   // of the columns that never flagged the user
+	own                []*reach.State // of the others, by column; nil before the first flag
+	withHeld           *reach.State   // knows recipients of held messages, too; nil before the first column flags
 	curve              reachCurve
 }
 
-// written is a state that knows everybody the user wrote to, held or not.
-func (u *reachUser) written() *reach.State {
-	if u.everybody != nil {
-		return u.everybody
+// complete is a state that knows everybody the user wrote to, held or not.
+func (u *reachUser) complete() *reach.State {
+	if u.withHeld != nil {
+		return u.withHeld
 	}
 	return u.state(0)
 }
 
-// state is that of a column.
+// state is the user's state in a column.
 func (u *reachUser) state(column int) *reach.State {
 	if u.own != nil && u.own[column] != nil {
 		return u.own[column]
 	}
-	return u.together
+	return u.shared
 }
 
-// NewReachReplay returns one that waits for entries.
+// NewReachReplay returns a replay without entries.
 func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 	if err := o.Validate(); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func NewReachReplay(o ReachOptions) (*ReachReplay, error) {
 	return r, nil
 }
 
-// Add takes the next mail of the log.
+// Add takes the next message of the log.
 func (r *ReachReplay) Add(e Entry) error {
 	if err := r.check(e, r.study != nil); err != nil {
 		return err
@@ -169,12 +169,12 @@ func (r *ReachReplay) Add(e Entry) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	if u.together == nil && u.own == nil {
-		u.together = new(reach.State)
+	if u.shared == nil && u.own == nil {
+		u.shared = new(reach.State)
 	}
 	if r.columns[0].rules.Exempt(u.name) {
-		u.together.Commit(r.all, nil, r.to, keys, nil) // nobody learns from them
-		u.noted(r, r.to)
+		u.shared.Commit(r.all, nil, r.to, keys, nil) // what is usual is not learnt from exempt users
+		u.measure(r, r.to)
 		return nil
 	}
 	for _, t := range r.thefts {
@@ -185,7 +185,7 @@ func (r *ReachReplay) Add(e Entry) error {
 	return r.commit(u, r.to, keys)
 }
 
-// recipients returns the keys of those who are counted, each once.
+// recipients returns the keys of the recipients that count, each once.
 func (r *ReachReplay) recipients(to []string) []uint64 {
 	r.people.begin(len(to))
 	for _, address := range to {
@@ -196,8 +196,8 @@ func (r *ReachReplay) recipients(to []string) []uint64 {
 	return r.people.keys
 }
 
-// recipientKey is FNV-1a, mixed so that every bit depends on all. It is the same in every run. A simulation needs no
-// secret: no recipients are chosen to deceive it.
+// recipientKey is FNV-1a, mixed so that every bit depends on all. It is the same in every run. It needs no secret:
+// nobody chooses recipients to deceive a simulation.
 func recipientKey(normal string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(normal) {
@@ -215,35 +215,36 @@ func mixed(x uint64) uint64 {
 	return x
 }
 
-// commit gives a mail to all columns. The columns that never flagged the user know the same, and share one state.
+// commit gives a message to all columns. If it is the first that a column flags, the column gets a copy of the shared
+// state, as it was before the message.
 func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
-	var together []int // columns
-	calm := false      // nobody is new, so nobody is flagged
+	var sharing []int  // columns that do not flag the user
+	nobodyNew := false // then no column flags the user
 	for i, c := range r.columns {
 		own := u.state(i)
-		if own == u.together {
+		if own == u.shared {
 			v := reach.Verdict{}
-			if !calm {
+			if !nobodyNew {
 				v = own.Judge(c.rules, &c.usual, at, keys, nil)
-				calm = v.New == 0
+				nobodyNew = v.New == 0
 			}
 			if !v.Flagged {
-				together = append(together, i)
+				sharing = append(sharing, i)
 				continue
 			}
-			apart, err := cloned(own)
+			separate, err := cloned(own)
 			if err != nil {
 				return err
 			}
 			if u.own == nil {
 				u.own = make([]*reach.State, len(r.columns))
 			}
-			if i == 0 { // so far, nobody was held
-				if u.everybody, err = cloned(own); err != nil {
+			if i == 0 { // until now no message was held, so the shared state is complete
+				if u.withHeld, err = cloned(own); err != nil {
 					return err
 				}
 			}
-			own, u.own[i] = apart, apart
+			own, u.own[i] = separate, separate
 			c.flagged++
 		}
 		v, samples := own.Commit(c.rules, &c.usual, at, keys, nil)
@@ -259,27 +260,27 @@ func (r *ReachReplay) commit(u *reachUser, at time.Time, keys []uint64) error {
 			}
 		}
 	}
-	if len(together) == 0 {
-		u.together = nil
+	if len(sharing) == 0 {
+		u.shared = nil
 	} else {
-		c := r.columns[together[0]]
-		_, samples := u.together.Commit(c.rules, &c.usual, at, keys, nil)
-		for _, i := range together {
+		c := r.columns[sharing[0]]
+		_, samples := u.shared.Commit(c.rules, &c.usual, at, keys, nil)
+		for _, i := range sharing {
 			r.columns[i].usual.Observe(at, samples)
 		}
 	}
-	if u.everybody != nil {
-		u.everybody.Commit(r.all, nil, at, keys, nil)
+	if u.withHeld != nil {
+		u.withHeld.Commit(r.all, nil, at, keys, nil)
 	}
-	if !calm {
-		u.noted(r, at)
+	if !nobodyNew {
+		u.measure(r, at)
 	}
 	return nil
 }
 
-// noted updates the figures of the people a user wrote to.
-func (u *reachUser) noted(r *ReachReplay, at time.Time) {
-	s := u.written()
+// measure updates the figures about the people that a user has written to.
+func (u *reachUser) measure(r *ReachReplay, at time.Time) {
+	s := u.complete()
 	u.curve.add(at.Sub(r.from), s.Count())
 	for _, f := range s.Figures(r.all, nil, at) {
 		if f.Window == reach.Hour {
@@ -306,7 +307,7 @@ func cloned(s *reach.State) (*reach.State, error) {
 	return c, c.SetKnown(known)
 }
 
-// maxCurves is how many users the growth is shown of.
+// maxCurves is of how many users the growth is shown.
 const maxCurves = 8
 
 // Study lets the thieves go on until they are found or the longest window has passed, and returns the result.
@@ -315,7 +316,7 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 		return r.study, nil
 	}
 	for _, t := range r.thefts {
-		if t.user == nil && !t.ended { // at the end, or later than that
+		if t.user == nil && !t.ended { // it is to begin at the end of the log or later
 			if err := t.start(r, r.to); err != nil {
 				return nil, err
 			}
@@ -348,22 +349,22 @@ func (r *ReachReplay) Study() (*ReachStudy, error) {
 	return s, nil
 }
 
-// each is what a flag counts for: so many for 100 users in 30 days.
-func (r *ReachReplay) each() float64 {
+// perFlag is by how much one flag in the log raises the flags per 100 users in 30 days.
+func (r *ReachReplay) perFlag() float64 {
 	if len(r.users.order) == 0 {
 		return 0
 	}
 	return 100 / float64(len(r.users.order)) / monthsBetween(r.from, r.to)
 }
 
-func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.each(), 1e4) }
+func (r *ReachReplay) monthly(flags int) float64 { return rounded(float64(flags)*r.perFlag(), 1e4) }
 
-func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.each(), 1e4) }
+func (r *ReachReplay) flagsRange(flags int) Interval { return monthly(flags, r.perFlag(), 1e4) }
 
-// listed returns the users with the most flags, then with the most recipients, and the curves of the latter.
+// listed returns the users with the most flags, and the curves of the users with the most recipients.
 func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 	count := func(u *reachUser) float64 {
-		if s := u.written(); s != nil {
+		if s := u.complete(); s != nil {
 			return s.Count()
 		}
 		return 0
@@ -389,14 +390,15 @@ func (r *ReachReplay) listed() (users []ReachUser, curves []ReachCurve) {
 // maxPoints is how many points of a curve are kept.
 const maxPoints = 64
 
-// A reachCurve is how the recipients of a user grew. When it has too many points, every other one goes, and the next
-// ones must be twice as far apart.
+// A reachCurve is how the recipients of a user grew in number. When it has too many points, every other one is dropped,
+// and the next ones must be twice as far apart.
 type reachCurve struct {
 	points []struct{ day, count float32 }
 	apart  float32 // days
 }
 
-const hours = float32(time.Hour) / float32(24*time.Hour)
+// leastApart is how far apart points are at least, in days: six hours.
+const leastApart = float32(0.25)
 
 func (c *reachCurve) add(since time.Duration, count float64) {
 	day := float32(since.Hours() / 24)
@@ -417,11 +419,11 @@ func (c *reachCurve) add(since time.Duration, count float64) {
 			c.apart *= 2
 		}
 	}
-	c.apart = max(c.apart, 6*hours)
+	c.apart = max(c.apart, leastApart)
 	c.points = append(c.points, struct{ day, count float32 }{day, float32(count)})
 }
 
-// drawn is the curve for people to see, up to the end of the log.
+// drawn is the curve as the study shows it, up to the end of the log.
 func (c *reachCurve) drawn(user string, until time.Duration, count float64) ReachCurve {
 	curve := ReachCurve{User: user}
 	add := func(day, count float64) {

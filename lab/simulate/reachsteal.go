@@ -64,7 +64,7 @@ func (t *theft) start(r *ReachReplay, begin time.Time) error {
 			return err
 		}
 	}
-	if u == nil || u.together == nil && u.own == nil {
+	if u == nil || u.shared == nil && u.own == nil {
 		t.ended = true
 		if t.problem == "" {
 			t.problem = "had not written to anybody by then"

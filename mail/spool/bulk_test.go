@@ -248,7 +248,7 @@ func TestTrail(t *testing.T) {
 	if len(d.trail.ring) != MaxTrail || len(d.trail.ids) > MaxTrail || d.Trail(2*MaxTrail+8, "", 9) != nil {
 		t.Errorf("%d steps and %d ids are remembered", len(d.trail.ring), len(d.trail.ids))
 	}
-	for _, end := range []string{"", old} {
+	for _, end := range []string{"", oldSuffix} {
 		if b, err := os.ReadFile(path + end); err != nil || bytes.Count(b, []byte("\n")) > MaxTrail ||
 			bytes.Contains(b, []byte("eve@")) {
 			t.Errorf("%s: %d lines, %v", end, bytes.Count(b, []byte("\n")), err)

@@ -30,29 +30,30 @@ type Step struct {
 	Mail    store.MailID `json:"mail"`
 	ID      string       `json:"message_id,omitempty"` // Message-ID
 	User    string       `json:"user,omitempty"`
-	Address string       `json:"address,omitempty"` // of the recipient; empty: of several
+	Address string       `json:"address,omitempty"` // of the recipient; empty if the step is of several
 	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
 	Result string `json:"result"`
 	Status string `json:"status,omitempty"` // what the next server said, or how many recipients it is about
 	Hop    string `json:"hop,omitempty"`    // the next server
-	// the id by which another server knows it: the next one, or for accepted the one before
+	// the id that another server gave the message: the next one or, for accepted, the one before
 	Queue string `json:"queue,omitempty"`
 }
 
-// A trail is the last steps. It is bounded, and so is its file, which has twice as many lines at most: nothing of it is
-// needed, so that a crash may cost the last of them.
+// A trail has the last steps, in memory and in a file for the next run. A file with MaxTrail lines is renamed to the
+// old one, so that both together have twice as many at most. The file is not synced: weir does not need it, and a crash
+// may cost the last steps.
 type trail struct {
 	mu    sync.Mutex
 	ring  []Step
-	next  int // where the oldest is, once it is full
-	ids   map[store.MailID]string
-	path  string
-	lines int
-	lost  logs.Line
+	next  int                     // where the oldest is, once it is full
+	ids   map[store.MailID]string // the Message-ID of each message whose first step is in the ring
+	path  string                  // of the file; empty for none
+	lines int                     // in the file
+	lost  logs.Line               // that steps could not be written
 }
 
-// old is what the file before is called.
-const old = ".old"
+// oldSuffix is added to the name of the file before.
+const oldSuffix = ".old"
 
 // openTrail reads what the last run has noted.
 func (d *delivery) openTrail() {
@@ -60,7 +61,7 @@ func (d *delivery) openTrail() {
 	if t.path = d.opts.Trail; t.path == "" {
 		return
 	}
-	for _, path := range []string{t.path + old, t.path} {
+	for _, path := range []string{t.path + oldSuffix, t.path} {
 		b, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.log.Warn("the last steps of messages cannot be read", "file", path, "error", err)
@@ -95,10 +96,11 @@ func (t *trail) add(s Step) {
 	t.next = (t.next + 1) % MaxTrail
 }
 
-// stepAccepted is the first step of every message. It has the Message-ID of all that follow.
+// stepAccepted is the first step of every message. It brings the Message-ID, which the later ones get from trail.ids.
 const stepAccepted = "accepted"
 
-// note logs steps, and remembers them.
+// note logs steps, remembers them and writes them to the file. If the operator wants only the domains of recipients in
+// log and file, the whole addresses are in memory alone.
 func (d *delivery) note(steps ...Step) {
 	t := &d.trail
 	t.mu.Lock()
@@ -113,7 +115,7 @@ func (d *delivery) note(steps ...Step) {
 		if d.opts.Domains != nil && d.opts.Domains() {
 			s.Address = s.Address[max(strings.LastIndexByte(s.Address, '@'), 0):]
 		}
-		if s.Result != stepAccepted { // the gate has a line for that, with more in it
+		if s.Result != stepAccepted { // the gate logs that, and more about it
 			s.log(d.log)
 		}
 		_ = write.Encode(s) // never fails
@@ -129,7 +131,7 @@ func (t *trail) write(b []byte, lines int) (err error) {
 		return nil
 	}
 	if t.lines >= MaxTrail {
-		err, t.lines = os.Rename(t.path, t.path+old), 0
+		err, t.lines = os.Rename(t.path, t.path+oldSuffix), 0
 	}
 	t.lines += lines
 	file, err2 := os.OpenFile(t.path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -164,12 +166,12 @@ func queueID(text string) string {
 	return ""
 }
 
-// decided is a step of some recipients of a message.
+// decided is a step that n recipients of a message take together.
 func decided(now time.Time, id store.MailID, user, what string, n int) Step {
 	return Step{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
 }
 
-// ends are the steps of a delivery.
+// ends are the steps of the recipients of a delivery that is over.
 func (j *job) ends(now time.Time) []Step {
 	steps := make([]Step, len(j.to))
 	for i := range j.to {
@@ -184,8 +186,9 @@ func (j *job) ends(now time.Time) []Step {
 	return steps
 }
 
-// Trail returns up to limit of the last steps of a message, or of messages whose recipient has a text in the address,
-// or whose Message-ID or id at another server it is. The latest come first. It knows of the last MaxTrail.
+// Trail returns up to limit of the steps that are remembered, the latest first. They are those of the message with an
+// id, those of recipients with a text in their address, and those of messages whose Message-ID, or id at another
+// server, is the text.
 func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step) {
 	low := strings.ToLower(text)
 	name := strings.Trim(text, "<>")

@@ -24,15 +24,16 @@ type borrower struct {
 	forget   bool          // an operator has reset the account
 	closed   bool          // the engine grants nothing until other nodes have told it what they know
 	telling  bool          // the next call is one by which a new engine is told of all accounts
-	riders   []*rider
+	waiting  []*engineWaiter
 	shut     int64 // until then the engine grants nothing, as it is to be told first
 	pause    int64 // how long the engine was last left alone after it had nothing left
 	due      int64 // when to look after it
 	position int
 }
 
-// A rider is an event that waits for the engine's answer. It is decided about as soon as that has come, in order.
-type rider struct {
+// An engineWaiter is an event that waits for the engine's answer. It is decided about as soon as that has come, in
+// order.
+type engineWaiter struct {
 	cost  int64
 	asks  uint64 // the rules that have no room for it
 	tries int
@@ -44,19 +45,19 @@ type rider struct {
 // maxTries is how many answers an event waits for. Others may have taken what came.
 const maxTries = 4
 
-// ride has an event wait for the engine. The shard is locked, and is not when it returns: the event has been decided
-// about by then.
-func (p *borrower) ride(rd *rider, now int64) {
-	rd.done = make(chan struct{})
-	p.riders = append(p.riders, rd)
+// waitForEngine has an event wait for the engine. The shard is locked, and is not when it returns: the event has been
+// decided about by then.
+func (p *borrower) waitForEngine(w *engineWaiter, now int64) {
+	w.done = make(chan struct{})
+	p.waiting = append(p.waiting, w)
 	p.account.pins++
 	p.lender.stats.waited.Add(1)
 	begins := p.begin(now)
 	p.account.shard.mu.Unlock()
 	if begins {
-		p.lender.talk(context.Background(), p, rd)
+		p.lender.talk(context.Background(), p, w)
 	}
-	<-rd.done
+	<-w.done
 }
 
 // call has the engine asked for what is needed, soon. The shard is locked.
@@ -109,7 +110,7 @@ func (p *borrower) end() {
 
 // talk asks the engine until nobody waits for it. The borrower is being called, and the account pinned. When the one
 // who talks is decided about, somebody else goes on.
-func (l *Lender) talk(ctx context.Context, p *borrower, who *rider) {
+func (l *Lender) talk(ctx context.Context, p *borrower, who *engineWaiter) {
 	for l.talkOnce(ctx, p) {
 		if who == nil {
 			continue
@@ -156,7 +157,7 @@ func (l *Lender) talkOnce(ctx context.Context, p *borrower) (again bool) {
 	}
 	p.serve(rs, now, err != nil || now < p.shut)
 	p.expire(rs, now)
-	again = len(p.riders) > 0 || p.telling || p.forget && err == nil && now >= p.shut
+	again = len(p.waiting) > 0 || p.telling || p.forget && err == nil && now >= p.shut
 	if !again {
 		p.end()
 		if line := a.line(); line != nil && line.waiting > 0 {
@@ -306,10 +307,10 @@ func (r *rule) want(t *terms, now int64) farm.Want {
 // demand is what is needed of each rule, by slot, for the first of those who wait, and how much more for the others.
 func (p *borrower) demand(rs *rules, nodes, now int64) (need, more [MaxPolicies]int64) {
 	a := p.account
-	for i, rd := range p.riders {
-		rd.tries++
-		a.each(rs, rd.asks, func(r *rule, t *terms, _ *state) {
-			if n := r.need(rd.cost, t); i == 0 {
+	for i, w := range p.waiting {
+		w.tries++
+		a.each(rs, w.asks, func(r *rule, t *terms, _ *state) {
+			if n := r.need(w.cost, t); i == 0 {
 				need[r.slot] = n
 			} else {
 				more[r.slot] = add(more[r.slot], n)
@@ -320,7 +321,7 @@ func (p *borrower) demand(rs *rules, nodes, now int64) (need, more [MaxPolicies]
 	if line == nil || line.waiting == 0 {
 		return need, more
 	}
-	first := len(p.riders) == 0
+	first := len(p.waiting) == 0
 	if w := line.waiters.First(); first {
 		w.each(rs, w.mask, func(r *rule, t *terms, st *state) {
 			if n := r.need(w.cost, t); r.lends(t) && !t.exempt && st.room(now) < n {
@@ -442,13 +443,13 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 	case reply.Granted:
 		p.pause, p.shut = 0, 0
 		return false
-	case closed && len(p.riders) > 0 && p.riders[0].tries < maxTries && !p.lender.closed.Load():
+	case closed && len(p.waiting) > 0 && p.waiting[0].tries < maxTries && !p.lender.closed.Load():
 		p.lender.tellOthers(a, true, now)
 		return true
 	case closed:
 		p.pause = min(max(askAgain, 2*p.pause), askAgainAtLast)
 		p.shut = now + p.pause
-		if len(p.riders) > 0 { // else nobody needs it: the others tell by themselves
+		if len(p.waiting) > 0 { // else nobody needs it: the others tell by themselves
 			p.lender.tellOthers(a, true, now)
 		}
 		return false
@@ -465,18 +466,18 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 
 // serve decides about those who waited for an answer, in order.
 func (p *borrower) serve(rs *rules, now int64, failed bool) {
-	riders := p.riders
-	p.riders = nil
-	for _, rd := range riders {
-		if rd.asks = rd.decide(rs, now, failed); rd.asks != 0 && rd.tries >= maxTries {
-			rd.asks = rd.decide(rs, now, true)
+	waiting := p.waiting
+	p.waiting = nil
+	for _, w := range waiting {
+		if w.asks = w.decide(rs, now, failed); w.asks != 0 && w.tries >= maxTries {
+			w.asks = w.decide(rs, now, true)
 		}
-		if rd.asks != 0 {
-			p.riders = append(p.riders, rd)
+		if w.asks != 0 {
+			p.waiting = append(p.waiting, w)
 			continue
 		}
 		p.account.pins--
-		close(rd.done)
+		close(w.done)
 	}
 }
 

@@ -129,7 +129,7 @@ func (q *Quota) reprice(rs *rules, a *account, taken uint64, at, now, before int
 			a.charge(r, st, t, now, more)
 			return
 		}
-		r.give(st, t, at, -more, now)
+		r.giveBack(st, t, at, -more, now)
 		a.mark(r, st, t, now)
 	})
 	return after

@@ -185,7 +185,7 @@ func TestWhoWaitedIsForgotten(t *testing.T) {
 		rs := a.q.rules.Load()
 		x := a.q.table.known(rs, "x")
 		defer x.shard.mu.Unlock()
-		return x.state(rs.list[0]).asks(1)
+		return x.state(rs.list[0]).demand(1)
 	}
 	a.admit("x")
 	var line []*event

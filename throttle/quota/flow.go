@@ -93,7 +93,7 @@ func (q *Quota) Return(h weir.Hold, n int64, asked, now time.Time) {
 	at := nanos(asked)
 	acc.each(rs, taken, func(r *rule, t *terms, st *state) {
 		// A nanosecond is kept: what a part takes up is rounded up, as the whole was.
-		r.give(st, t, at, n, max(at+1, nanos(now)))
+		r.giveBack(st, t, at, n, max(at+1, nanos(now)))
 		acc.mark(r, st, t, at)
 	})
 }

@@ -39,7 +39,7 @@ func (r *rule) grantLent(rs *rules, a *account, st *state, cost, now int64, answ
 	answer.Figures = grow(answer.Figures)
 	f := &answer.Figures[len(answer.Figures)-1]
 	left := min(t.limit, add(st.others-st.used, ln.left))
-	r.tell(f, st, t, now, left, r.resetOf(ln, t, now))
+	r.fill(f, st, t, now, left, r.lentFreeAt(ln, t, now))
 	f.Remaining = max(0, left-cost)
 	if st.used = min(add(st.used, cost), farm.MaxNumber); st.used >= st.start {
 		st.start = never

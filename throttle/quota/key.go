@@ -119,8 +119,8 @@ func (t *table) findKey(rs *rules, ev *weir.Event, now int64, m manner) (*accoun
 	return t.get(rs, string(key), netip.Addr{}, ev.Source, now, m)
 }
 
-// homeless is why an event cannot be charged to anybody.
-func (rs *rules) homeless(ev *weir.Event) weir.Reason {
+// noAccount is why an event cannot be charged to any account.
+func (rs *rules) noAccount(ev *weir.Event) weir.Reason {
 	if rs.key != nil {
 		if _, err := rs.appendKey(nil, ev); err != nil {
 			return weir.BadKey

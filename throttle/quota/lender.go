@@ -484,7 +484,7 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := p.forget || p.telling || len(p.riders) > 0 || p.back && !l.lost.Load()
+	call := p.forget || p.telling || len(p.waiting) > 0 || p.back && !l.lost.Load()
 	if p.back && !call {
 		again = now + tellLater
 	}

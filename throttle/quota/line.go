@@ -217,7 +217,7 @@ func (w *waiter) over(rs *rules, now int64) (over uint64, ready int64) {
 			return
 		}
 		r.roll(st, t, now)
-		when := r.ready(w.account, st, t, now, r.need(w.cost, t))
+		when := r.readyAt(w.account, st, t, now, r.need(w.cost, t))
 		if when > now && r.lends(t) {
 			when = r.lineReady(rs, w.account, t, now, r.need(w.cost, t))
 			st = w.account.state(r)

@@ -146,14 +146,14 @@ func (b *bill) lend(r *rule, t *terms, need int64, a *weir.Answer) bool {
 		}
 		return true
 	}
-	b.shut(a)
+	b.refuseUnknown(a)
 	return true
 }
 
-// shut refuses the event by the rule last looked at because the engine or other nodes cannot be asked, unless another
-// refuses for longer. Nobody knows how much is left, so no figure says so, and the client is to come back soon: such a
-// failure is over in seconds. Not all come at the same time.
-func (b *bill) shut(a *weir.Answer) {
+// refuseUnknown refuses the event by the rule last checked because the engine or other nodes cannot be asked, unless
+// another refuses for longer. Nobody knows how much is left, so no figure says so, and the client is to come back soon:
+// such a failure is over in seconds. Not all come at the same time.
+func (b *bill) refuseUnknown(a *weir.Answer) {
 	last := len(a.Figures) - 1
 	name := a.Figures[last].Rule
 	a.Figures = a.Figures[:last]
@@ -238,11 +238,8 @@ func (r *rule) lentLeft(st *state, t *terms, now int64) int64 {
 	}
 }
 
-// lentReset is reset for what is on loan.
-func (r *rule) lentReset(st *state, t *terms, now int64) int64 { return r.resetOf(st.loan(), t, now) }
-
-// resetOf is lentReset where the loan is known; nil where there is none.
-func (r *rule) resetOf(ln *loan, t *terms, now int64) int64 {
+// lentFreeAt is freeAt for what is on loan; the loan is nil if there is none.
+func (r *rule) lentFreeAt(ln *loan, t *terms, now int64) int64 {
 	switch {
 	case ln != nil && ln.opens > now:
 		return ln.opens

@@ -21,7 +21,7 @@ const (
 	accepted              // the upstream accepted it, or the options name it: nobody pushes it out
 	shared                // it is a set of strangers
 	charged               // its source was charged with it
-	contended             // of some limit it may be contested: see state.contested, which costs more to ask
+	contended             // a limit of it may be contested: see state.contested, which costs more to ask
 	anonymous             // its key names nobody: it stays on probation, as sources do
 
 	oneEvent  = 1 << 6 // the figure of events, of 10 bits
@@ -191,7 +191,7 @@ func (t *table) leave(rs *rules, g *stranger, o opinion, taken uint64, cost, at,
 			return
 		}
 		r.roll(st, t, now)
-		r.give(st, t, at, r.price(cost), now)
+		r.giveBack(st, t, at, r.price(cost), now)
 		t, st = a.terms(rs, r), a.state(r)
 		r.roll(st, t, now)
 		if r.way == inPeriods && at < st.start {
@@ -215,7 +215,7 @@ func (t *table) admit(rs *rules, g *stranger, now int64) *account {
 	a := s.add(g.hash, newAccount(s, g.name, netip.Addr{}), false)
 	rs.characterize(a)
 	a.update(rs)
-	a.says(rs, g.plan)
+	a.setPlan(rs, g.plan)
 	if g.pushed {
 		for _, r := range rs.list {
 			if r.way != level && g.counts(r) {

@@ -42,10 +42,10 @@ func (a *account) unpin() {
 	a.pins--
 }
 
-// ask asks for a stamp by the rule last looked at, or passes it when there is one.
+// ask asks for a stamp by the rule last checked, or passes it when there is one.
 func (b *bill) ask(r *rule, a *weir.Answer, until int64) {
 	if !b.paid {
-		b.deny(a, weir.Challenge, weir.Unpaid, until)
+		b.worsen(a, weir.Challenge, weir.Unpaid, until)
 		return
 	}
 	b.short(a)

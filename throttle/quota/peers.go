@@ -110,16 +110,16 @@ func (st *state) expects() bool {
 	return p != nil && (p.waiting > 0 || p.reset != 0)
 }
 
-// run counts what is charged at a steady rate, by the time that it takes up.
-func (st *state) run(now, d int64) {
+// countTime counts what this node charges at a steady rate, by the time that it takes up.
+func (st *state) countTime(now, d int64) {
 	if sum := st.others + d; st.used == 0 || sum > maxFigure || sum < -maxFigure {
 		st.used, st.others = max(1, now), 0 // it begins to count anew
 	}
 	st.others += min(d, maxFigure)
 }
 
-// flow counts bytes in the current period.
-func (st *state) flow(n int64) {
+// countBytes counts bytes that this node charges in the current period.
+func (st *state) countBytes(n int64) {
 	p := st.meet()
 	p.own.enter(st.start)
 	p.own.total = min(max(0, p.own.total+n), maxFigure)
@@ -213,7 +213,7 @@ func (r *rule) recount(st *state, t *terms) {
 		return
 	}
 	if r.way != steady {
-		p.outlive(r.matters(st))
+		p.dropReset(r.resetMatters(st))
 	}
 	if r.shared == nil {
 		return
@@ -250,8 +250,8 @@ func (r *rule) recount(st *state, t *terms) {
 	}
 }
 
-// outlive forgets a reset that does not matter any more: everything that was told before it is over as well.
-func (p *peers) outlive(since int64) {
+// dropReset forgets a reset before a time: everything that was told before the reset is over as well.
+func (p *peers) dropReset(since int64) {
 	if p.reset < since {
 		p.reset = 0
 	}
@@ -351,8 +351,8 @@ func (r *rule) began(st *state) int64 {
 	return st.start
 }
 
-// matters is since when a reset may have been for it to matter. A debt of bytes outlives its period.
-func (r *rule) matters(st *state) int64 {
+// resetMatters returns the time before which a reset no longer matters. A debt of bytes outlives its period.
+func (r *rule) resetMatters(st *state) int64 {
 	if r.way == inPeriods && r.bytes {
 		return st.start - (st.end - st.start)
 	}

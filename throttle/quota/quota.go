@@ -60,12 +60,13 @@ func (q *Quota) configure(o Options, with ties, now time.Time) error {
 		r.from = nanos(now)
 	}
 	q.rules.Store(rs)
+	// Of a rule that is new here, this node does not know yet what the others have charged.
 	if shared := with.shared; shared != nil && slices.ContainsFunc(rs.list, func(r *rule) bool {
 		return r.shared != nil && r.since == rs.version
 	}) {
 		shared.ask(nanos(now))
 	}
-	for i := range q.table.shards {
+	for i := range q.table.shards { // accounts of which nobody waits are updated when they are next used
 		s := &q.table.shards[i]
 		s.mu.Lock()
 		for _, l := range slices.Clone(s.due.Items()) {
@@ -77,13 +78,13 @@ func (q *Quota) configure(o Options, with ties, now time.Time) error {
 	return nil
 }
 
-// Judge decides about an event. What it grants is taken at once, except places at once, which Enter takes. Where a
-// stamp would let the event go on, its purse is opened, under no lock.
+// Judge decides about an event. What it grants is taken at once, except places of kind concurrent, which Enter takes.
+// If a stamp would let the event go on, its purse is opened. No lock is held then.
 func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc, g := q.table.find(rs, ev, now, enter)
 	if acc == nil {
-		a.Verdict, a.Reason = weir.Refuse, rs.homeless(ev)
+		a.Verdict, a.Reason = weir.Refuse, rs.noAccount(ev)
 		return nil
 	}
 	paid := pays(ev.Purse.Paid())
@@ -93,25 +94,25 @@ func (q *Quota) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error
 	return nil
 }
 
-// Prompt reports whether no engine of a farm is asked.
+// Prompt reports whether Judge and Enter decide without asking the engine of a farm.
 func (q *Quota) Prompt() bool { return q.rules.Load().lender == nil }
 
-// A step is what has to be done before an event can be decided about.
+// A step is what has to be done, without the lock, before an event can be decided about.
 type step uint8
 
 const (
 	settled step = iota
-	toPay        // its purse should be opened
-	toAsk        // the engine of a farm should be asked
+	toPay        // open its purse
+	toAsk        // ask the engine of a farm
 )
 
-// next is a step, and the rules because of which the engine should be asked.
+// next is a step and, with toAsk, the rules because of which the engine is asked.
 type next struct {
 	step
 	asks uint64
 }
 
-// goOn does what has to be done before an event can be decided about. The account is pinned, so that it is not
+// goOn does one step after the other until the event is decided about. The account is pinned, so that it is not
 // forgotten meanwhile.
 func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, of *weir.Event, now int64, paid bool, n next,
 	a *weir.Answer,
@@ -135,7 +136,7 @@ func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, of *weir.Ev
 	}
 }
 
-// current returns the rules, by which an account was brought up to date. Its shard is locked.
+// current returns the rules, and brings the account up to date with them. Its shard is locked.
 func (q *Quota) current(a *account) *rules {
 	rs := q.rules.Load()
 	if a.version != rs.version {
@@ -144,21 +145,22 @@ func (q *Quota) current(a *account) *rules {
 	return rs
 }
 
-// borrow has the engine of a farm asked for what an event needs, and decides about it then.
+// borrow asks the engine of a farm for what an event needs, and then decides about the event. The account's borrower
+// asks for all events that wait at the same time.
 func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, asks uint64, a *weir.Answer) (n next) {
 	acc.shard.mu.Lock()
 	rs := q.current(acc)
-	rd := &rider{cost: rs.charge(ev, acc), asks: asks}
-	rd.decide = func(rs *rules, now int64, failed bool) uint64 {
+	w := &engineWaiter{cost: rs.charge(ev, acc), asks: asks}
+	w.decide = func(rs *rules, now int64, failed bool) uint64 {
 		a.Clear()
 		acc.update(rs)
 		n = q.decide(rs, acc, g, ev, now, paid, failed, a)
 		return n.asks
 	}
 	l := rs.lender
-	if l == nil { // the farm is gone: it is decided about here
+	if l == nil { // a reload has taken the engine away meanwhile
 		defer acc.shard.mu.Unlock()
-		rd.decide(rs, acc.shard.latest, true)
+		w.decide(rs, acc.shard.latest, true)
 		return n
 	}
 	var p *borrower
@@ -169,10 +171,10 @@ func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, ask
 	})
 	if p == nil {
 		defer acc.shard.mu.Unlock()
-		rd.decide(rs, acc.shard.latest, true)
+		w.decide(rs, acc.shard.latest, true)
 		return n
 	}
-	p.ride(rd, acc.shard.clock(nanos(l.Now())))
+	p.waitForEngine(w, acc.shard.clock(nanos(l.Now())))
 	return n
 }
 
@@ -194,12 +196,13 @@ func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now i
 	answer *weir.Answer,
 ) next {
 	now = a.shard.clock(now)
+	// The most common case, see grant: one rule, and an account that is like all others.
 	if rs.only != nil && a.rest == nil && g == nil && ev.Plan == "" && rs.only.grant(rs, a, ev.Charge(), now, answer) {
 		q.begin(rs, a, ev, answer)
 		return next{}
 	}
 	a.callDue(rs, now)
-	a.says(rs, ev.Plan)
+	a.setPlan(rs, ev.Plan)
 	b := newBill(rs, a, ev, now)
 	b.paid, b.failed, b.stranger = paid, failed, g
 	if g != nil {
@@ -219,6 +222,7 @@ func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now i
 	return next{}
 }
 
+// begin notes that an event of an account on probation is under way, and where it came from.
 func (q *Quota) begin(rs *rules, a *account, ev *weir.Event, answer *weir.Answer) {
 	if a.onProbation() {
 		a.begin()
@@ -231,19 +235,19 @@ func (q *Quota) Peek(ev *weir.Event, a *weir.Answer) {
 	rs, now := q.rules.Load(), nanos(ev.Time)
 	acc, _ := q.table.find(rs, ev, now, peek)
 	if acc == nil {
-		a.Verdict, a.Reason = weir.Refuse, rs.homeless(ev)
+		a.Verdict, a.Reason = weir.Refuse, rs.noAccount(ev)
 		return
 	}
 	defer acc.shard.mu.Unlock()
-	said := acc.says(rs, ev.Plan)
+	before := acc.setPlan(rs, ev.Plan)
 	b := newBill(rs, acc, ev, acc.shard.clock(now))
 	b.paid = pays(ev.Purse.Paid())
 	b.check(&ev.Route, a)
-	acc.says(rs, said)
+	acc.setPlan(rs, before)
 }
 
-// Enter takes a place under every policy of kind concurrent that the event met. Where the engine of a farm has to be
-// asked for one, it waits for the answer.
+// Enter takes a place under every policy of kind concurrent that the event met. If the engine of a farm has to be asked
+// for one, Enter waits for the answer.
 func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 	acc, _ := ownerOf(h)
 	acc.shard.mu.Lock()
@@ -259,7 +263,7 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 
 // enterLater is enter when the engine of a farm has answered. The hold is a copy, for the heap.
 func (q *Quota) enterLater(acc *account, p *borrower, h weir.Hold, asks uint64, now int64, a *weir.Answer) weir.Hold {
-	p.ride(&rider{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
+	p.waitForEngine(&engineWaiter{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
 		figures := a.Figures
 		a.Clear()
 		a.Figures = figures
@@ -278,11 +282,12 @@ func (q *Quota) enter(rs *rules, h *weir.Hold, now int64, failed bool, a *weir.A
 	figures := a.Figures // Judge has shown them already
 	acc.each(rs, rs.still(h.B, h.V), func(r *rule, t *terms, _ *state) {
 		if r.way == level {
-			b.hold(r, t, a)
+			b.checkRule(r, t, a)
 		}
 	})
 	a.Figures = figures
 	if b.asks != 0 && a.Verdict == weir.Admit {
+		// This makes the borrower that Enter waits for.
 		acc.borrows(rs, rs.slots[bits.TrailingZeros64(b.asks)].rule)
 		return b.asks
 	}
@@ -292,7 +297,7 @@ func (q *Quota) enter(rs *rules, h *weir.Hold, now int64, failed bool, a *weir.A
 	case a.Verdict == weir.Wait:
 		b.wait(a)
 		h.Ref = a.Hold.Ref
-		if waited { // it is in another line now
+		if waited { // it has left the line that it waited in before
 			w.away(rs, b.now)
 		}
 		return 0
@@ -311,7 +316,7 @@ func (q *Quota) enter(rs *rules, h *weir.Hold, now int64, failed bool, a *weir.A
 	return 0
 }
 
-// Away calls the next in line, once an event that waited is on its way.
+// Away calls the next in line when an event that waited is on its way to the upstream.
 func (q *Quota) Away(h weir.Hold, now time.Time) {
 	w, ok := h.Ref.(*waiter)
 	if !ok {
@@ -322,13 +327,13 @@ func (q *Quota) Away(h weir.Hold, now time.Time) {
 	w.away(q.rules.Load(), w.account.shard.clock(nanos(now)))
 }
 
-// Settle ends a hold. What was charged stays charged when the event is done, and is given back when it is not; a place
-// is given back in either case, to the next in line. An event that still waits leaves the line.
+// Settle ends a hold. What was charged stays charged if the event is done, and is given back if it is not. A place goes
+// to the next in line in either case. An event that still waits leaves the line.
 func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
-	says := opinionOf(&o)
-	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || says != accepts) {
+	upstream := opinionOf(&o)
+	if acc, admitted := h.Ref.(*account); admitted && o.Done && h.B == 0 && (h.C == 0 || upstream != accepts) {
 		if h.C != 0 {
-			acc.end(says)
+			acc.end(upstream)
 		}
 		return // nothing but requests were charged, and they stay charged
 	}
@@ -352,28 +357,28 @@ func (q *Quota) Settle(h weir.Hold, o weir.Outcome) {
 			return
 		}
 		r.roll(st, t, now)
-		r.give(st, t, at, r.price(h.N), now)
+		r.giveBack(st, t, at, r.price(h.N), now)
 		acc.mark(r, st, t, now)
 	})
 	if h.B != 0 {
 		acc.pins--
 	}
 	if h.C != 0 {
-		acc.end(says)
-		if says == accepts {
+		acc.end(upstream)
+		if upstream == accepts {
 			q.table.approve(rs, acc, origin(h.C), now)
 		}
 	}
 	acc.callDue(rs, now)
 	if g != nil {
-		q.table.leave(rs, g, says, taken, h.N, at, now)
+		q.table.leave(rs, g, upstream, taken, h.N, at, now)
 	}
 }
 
 // Advance calls everybody whose turn it is at now, and returns when somebody's turn comes next; zero when nobody waits.
 func (q *Quota) Advance(now time.Time) time.Time {
 	at, next := nanos(now), int64(never)
-	setBack := at < q.seen.Swap(at)-int64(time.Second) // what was due by the old clock may be due by now
+	setBack := at < q.seen.Swap(at)-int64(time.Second) // then all lines are looked at
 	for i := range q.table.shards {
 		s := &q.table.shards[i]
 		if s.waiting.Load() == 0 && !setBack {
@@ -382,7 +387,7 @@ func (q *Quota) Advance(now time.Time) time.Time {
 		s.mu.Lock()
 		rs := q.rules.Load()
 		if setBack {
-			s.latest = at // Advance is called in order: it is never late itself
+			s.latest = at // unlike events, calls of Advance come in order
 			for _, l := range slices.Clone(s.due.Items()) {
 				l.rebase(at)
 				l.call(rs, at)
@@ -424,34 +429,33 @@ func (q *Quota) Retire(now time.Time) {
 	}
 }
 
-// A bill is one event held against the rules of its account, with the account's shard locked.
+// A bill is one event, checked against the rules of its account with the account's shard locked. Sets of rules have the
+// bits of the rules; sets of figures have a bit for each position in the answer's Figures, counted from before.
 type bill struct {
 	rules    *rules
 	account  *account
-	stranger *stranger // whose event it is, where that has no account of its own
+	stranger *stranger // set if the account that the event names has no entry in the table
 	now      int64
 	cost     int64
 
-	mask     uint64 // the rules the event is under, apart from levels
+	mask     uint64 // the rules that the event is under; take leaves out those that limit a level
 	levels   uint64 // the rules that limit a level
-	delayed  uint64 // the rules it must wait for
+	delayed  uint64 // the rules that it must wait for
 	deadline int64
 	until    int64 // of the verdict so far
 
-	paid   bool   // rules that take stamps do not hold it
+	paid   bool   // rules that take stamps let it pass
 	failed bool   // the engine of a farm did not answer
 	asks   uint64 // the rules for which the engine has to be asked
-	before int    // the figures that were there
-	// which figures it takes nothing of, by position: they count bytes, or it passes for its stamp
-	free   uint64
-	places uint64 // which figures count places
+	before int    // how many figures other throttles have put into the answer
+	free   uint64 // figures that it takes nothing of: they count bytes, or it passes for its stamp
+	places uint64 // figures that count places
 
-	charged uint64 // Enter: what it was charged to before
-	at      int64  // Enter: and when
+	charged uint64 // for Enter: the rules that Judge has charged
+	at      int64  // for Enter: when that was
 }
 
 func newBill(rs *rules, acc *account, ev *weir.Event, now int64) *bill {
-	// What costs more than any limit allows is refused, however much more it is.
 	return &bill{rules: rs, account: acc, now: now, cost: rs.charge(ev, acc)}
 }
 
@@ -464,10 +468,10 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 			continue
 		}
 		if t := acc.terms(rs, r); !t.exempt {
-			b.hold(r, t, a)
+			b.checkRule(r, t, a)
 		}
 	}
-	if a.Verdict == weir.Admit { // the figures are to show what is left after this event
+	if a.Verdict == weir.Admit { // the figures show what is left after this event
 		for i := range a.Figures[b.before:] {
 			f := &a.Figures[b.before+i]
 			switch {
@@ -481,16 +485,18 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	}
 }
 
-func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
+// checkRule adds a rule's figure to the answer. If the event does not fit into the rule, its verdict becomes at least
+// as bad as the rule says.
+func (b *bill) checkRule(r *rule, t *terms, a *weir.Answer) {
 	st := b.account.state(r)
 	r.roll(st, t, b.now)
 	b.mask |= r.bit
-	switch at := uint64(1) << (len(a.Figures) - b.before); {
+	switch figure := uint64(1) << (len(a.Figures) - b.before); {
 	case r.way == level:
 		b.levels |= r.bit
-		b.places |= at
+		b.places |= figure
 	case r.bytes:
-		b.free |= at
+		b.free |= figure
 	}
 	a.Figures = grow(a.Figures)
 	f := &a.Figures[len(a.Figures)-1]
@@ -500,9 +506,9 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 	}
 
 	need := r.need(b.cost, t)
-	at := b.now
-	if st.waiting == 0 {
-		if at = r.ready(b.account, st, t, b.now, need+st.ahead); at <= b.now {
+	ready := b.now
+	if st.waiting == 0 { // nobody is overtaken who waits because of this rule
+		if ready = r.readyAt(b.account, st, t, b.now, need+st.ahead); ready <= b.now {
 			return
 		}
 	}
@@ -510,13 +516,13 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 		return
 	}
 	if t.shut {
-		b.shut(a)
+		b.refuseUnknown(a)
 		return
 	}
 	deadline := add(b.now, int64(r.Delay.MaxWait))
 	until, expected := r.when(st, t, b.now, need), b.now
-	if until <= b.now && at != never { // the others go first
-		until = at
+	if until <= b.now && ready != never { // it fits, but others go first
+		until = ready
 	}
 	if r.way != level && until != never {
 		expected = r.estimate(st, t, b.now, need)
@@ -541,32 +547,34 @@ func (b *bill) hold(r *rule, t *terms, a *weir.Answer) {
 		b.deadline = max(b.deadline, deadline)
 		b.delayed |= r.bit
 		if a.Verdict == weir.Admit || (a.Verdict == weir.Wait && expected > b.until) {
-			b.decide(a, weir.Wait, weir.OverLimit, expected)
+			b.set(a, weir.Wait, weir.OverLimit, expected)
 		}
 	}
 }
 
-// refuse makes the answer a refusal by the rule last looked at, unless another refuses for longer.
+// refuse makes the answer a refusal by the rule last checked, unless another refuses for longer.
 func (b *bill) refuse(a *weir.Answer, why weir.Reason, until int64) {
-	b.deny(a, weir.Refuse, why, until)
+	b.worsen(a, weir.Refuse, why, until)
 }
 
-// deny makes the answer that of the rule last looked at, unless another rule's is worse, or the same for longer.
-func (b *bill) deny(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
+// worsen makes the answer that of the rule last checked, unless the one so far is worse, or the same for longer.
+func (b *bill) worsen(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.short(a)
 	if v > a.Verdict || v == a.Verdict && until > b.until {
-		b.decide(a, v, why, until)
+		b.set(a, v, why, until)
 	}
 }
 
-// short makes the figure of the last rule say that there is not enough: what is left is kept for those in line.
+// short makes the figure of the rule last checked say that less is left than the event costs: the rest is kept for
+// those in line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
 	}
 }
 
-func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
+// set makes the answer that of the rule last checked.
+func (b *bill) set(a *weir.Answer, v weir.Verdict, why weir.Reason, until int64) {
 	b.until = until
 	a.Figure = a.Figures[len(a.Figures)-1]
 	if b.account.has(shared) && a.Limit > 0 && why != weir.TooCostly && why != weir.Unpaid {
@@ -578,11 +586,13 @@ func (b *bill) decide(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	a.Verdict, a.Reason, a.Until = v, why, instant(until)
 }
 
-// sharedAdvice is how long strangers are told to stay away, at most. They get an entry of their own when the table or
-// their source has one again, and not when the period of what they share is over.
+// sharedAdvice is how long strangers are told to stay away, at most. They are served when they get an entry of their
+// own, which may be long before the period of the limits that they share is over.
 const sharedAdvice = time.Minute
 
-// take charges the event to every rule, or puts it in line. Places at once are left to Enter.
+// take charges the event to every rule, or puts it in line. Places are left to Enter. The hold has in A the rules that
+// were charged, in B those that the event comes back for with Enter, Flow or Settle, and in C the origin of an event of
+// an account on probation, see begin.
 func (b *bill) take(a *weir.Answer) {
 	acc := b.account
 	returns := b.mask & (b.levels | b.rules.volume)
@@ -597,7 +607,7 @@ func (b *bill) take(a *weir.Answer) {
 	if b.delayed != 0 {
 		b.wait(a)
 	} else {
-		if a.Verdict != weir.Admit { // only places are missing, and those are waited for in Enter
+		if a.Verdict != weir.Admit { // it only has to wait for places, in Enter
 			*a = weir.Answer{Figures: a.Figures}
 		}
 		acc.each(b.rules, b.mask, func(r *rule, t *terms, st *state) { acc.charge(r, st, t, b.now, r.price(b.cost)) })
@@ -610,6 +620,7 @@ func (b *bill) take(a *weir.Answer) {
 	a.Hold.B, a.Hold.Enter = returns, b.levels != 0
 }
 
+// wait puts the event in its account's line.
 func (b *bill) wait(a *weir.Answer) {
 	w := &waiter{turn: weir.NewTurn(), stranger: b.stranger, version: b.rules.version, mask: b.mask, delayed: b.delayed,
 		charged: b.charged, cost: b.cost, at: b.at, deadline: b.deadline, patience: b.deadline - b.now}
@@ -619,7 +630,8 @@ func (b *bill) wait(a *weir.Answer) {
 	l.call(b.rules, b.now)
 }
 
-// ownerOf returns the account that a hold is charged to and, where that is shared, the stranger whose event it is.
+// ownerOf returns the account that a hold is charged to. If strangers share it, it also returns the stranger of the
+// event.
 func ownerOf(h *weir.Hold) (*account, *stranger) {
 	switch ref := h.Ref.(type) {
 	case *waiter:
@@ -630,7 +642,7 @@ func ownerOf(h *weir.Hold) (*account, *stranger) {
 	return h.Ref.(*account), nil
 }
 
-// takenBy returns what a hold was charged to, of the rules that still count the same, and when. The shard is locked.
+// takenBy returns the rules that a hold was charged to, if they still count the same, and when. The shard is locked.
 func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 	if w, ok := h.Ref.(*waiter); ok {
 		return rs.still(w.charged, w.version), w.at
@@ -638,7 +650,7 @@ func takenBy(h *weir.Hold, rs *rules) (mask uint64, at int64) {
 	return rs.still(h.A, h.V), h.At
 }
 
-// nanos is the time as the rules count it. There is nothing before the epoch.
+// nanos is the time as the rules count it. Times before the epoch count as the epoch.
 func nanos(t time.Time) int64 { return max(0, t.UnixNano()) }
 
 // Allow reports whether one event of an account may go on now, and charges it if so. It is AllowN(now, account, 1).
@@ -673,7 +685,7 @@ func (q *Quota) AllowN(now time.Time, account string, n int64) bool {
 	return allowed
 }
 
-// charge charges an account by a rule.
+// charge charges an account under a rule, and marks what the store and the other nodes have to be told.
 func (a *account) charge(r *rule, st *state, t *terms, now, n int64) {
 	r.charge(st, t, now, n)
 	if n != 0 {

@@ -430,7 +430,7 @@ func (s *Shared) take(rs *rules, rec *record, w *telling, now int64) {
 		r.enter(st, t, more)
 	}
 	if st.contested() || a.has(contended) {
-		a.weigh(rs)
+		a.noteContended(rs)
 	}
 	if w.from == s.self {
 		a.mark(r, st, t, at)
@@ -545,7 +545,7 @@ func (s *Shared) each(rs *rules, a *account, at int64, f func(*rule, *terms, *st
 			changed = f(r, t, st) || changed
 		}
 	}
-	a.weigh(rs)
+	a.noteContended(rs)
 	if l := a.line(); changed && l != nil && l.waiting > 0 {
 		l.call(rs, at)
 	}

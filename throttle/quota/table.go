@@ -89,8 +89,8 @@ func (a *account) source() netip.Addr {
 	return p.source
 }
 
-// says takes in which plan the gate says that the account is on, and returns what it said before.
-func (a *account) says(rs *rules, plan string) (before string) {
+// setPlan notes the plan that the gate says the account is on, and returns what it said before.
+func (a *account) setPlan(rs *rules, plan string) (before string) {
 	p := a.profile()
 	if p == nil {
 		if plan == "" {
@@ -457,7 +457,7 @@ func (a *account) update(rs *rules) {
 			}
 		}
 	}
-	a.weigh(rs)
+	a.noteContended(rs)
 }
 
 // take makes the account's profile.

@@ -92,7 +92,7 @@ func (q *Quota) Reset(name string, now time.Time) bool {
 
 // wipe forgets what an account has used of a rule, as it was reset at a time.
 func (a *account) wipe(r *rule, st *state, t *terms, reset, now int64) {
-	st.reset(r.way)
+	st.forget(r.way)
 	if r.shared != nil {
 		p := st.meet()
 		p.reset, p.wiped = reset, now

@@ -8,46 +8,49 @@ import (
 	"weir"
 )
 
-// buckets is how many parts of a period a sliding window counts separately. The ring has one more: while the current
-// part is not over, the oldest one still counts in full. So no stretch of one period sees more than the limit, and a
-// charge counts for up to a sixteenth of the period longer than it should.
+// buckets is how many parts of a period a sliding window counts separately. The ring has one part more: while the
+// current part is not over, the oldest one still counts in full. So no stretch of one period sees more than the limit.
+// The price is that a charge counts for up to a sixteenth of the period too long.
 const buckets = 16
 
 // never is later than everything.
 const never = math.MaxInt64
 
-// state is what one account has used of one rule. The zero state is fresh. It fills one cache line, so the windows use
-// the same four numbers for different things. Times are in nanoseconds since the epoch.
+// state is what one account has used of one rule. The zero state is fresh. To fill one cache line, all ways of counting
+// (see way) share the fields used, start, end and others. What they mean depends on the way. Times are in nanoseconds
+// since the epoch. The other nodes are those of a farm that count the rule together (farm: broadcast). A line is where
+// the account's requests wait; each node has one.
 //
 // A fixed window (inPeriods):
 //
-//	used    charged in the current period, on this node; bytes: on all nodes
+//	used    requests: charged in the current period on this node
+//	        bytes: charged on all nodes, with the debt of earlier periods
 //	start   when the period starts
 //	end     when it ends
-//	others  requests that the other nodes have charged in it, or will charge before this node's line moves on
+//	others  requests: charged by the other nodes in the period, and what goes first to the lines there
 //
 // A sliding window (inStretches), whose parts are in the ring:
 //
-//	used    charged in all parts, on all nodes
+//	used    charged in all parts on all nodes
 //	start   the number of the current part
 //	end     when the current part ends
-//	others  what the other nodes will charge before this node's line moves on
+//	others  what goes first to the lines of the other nodes
 //
 // GCRA, and kind idle (steady), where a charge takes up time, see cost:
 //
-//	start   when all that was charged is paid off
-//	end     the cost of one request for which start was worked out: the rate may change
-//	used    since when others counts; 0 without a farm
-//	others  the cost of all that this node has charged since then, for the other nodes to hear
+//	start   when all that was charged will be paid off
+//	end     the cost of one request at the rate that start was computed with
+//	used    a time: since when others counts; 0 without a farm
+//	others  the cost of all that this node has charged since then, as the other nodes are told it
 //
 // Kind concurrent (level):
 //
 //	used    requests under way on this node
-//	others  requests under way on the other nodes
+//	others  requests under way on the other nodes, and what goes first to the lines there
 //
-// With farm: exact the engine does the counting, and the numbers describe the loan: see loan.go.
+// With farm: exact the engine does the counting, and the fields describe the loan: see loan.go.
 type state struct {
-	since   uint32 // the version of the options since which the slot means this rule
+	since   uint32 // the version of the options that gave the slot to this rule; with another one, the state is void
 	waiting int32  // how many requests wait because of this rule
 	used    int64
 	start   int64
@@ -55,24 +58,25 @@ type state struct {
 	others  int64
 	ahead   int64 // what all who wait will be charged
 	pace    int64 // when the next one in line may be called
-	ring    *ring
+	ring    *ring // the parts of a sliding window; others have a ring only for its peers and loan
 }
 
-// reset forgets what was charged, and marks as changed what the store has to forget, too. Those who wait stay in line.
-func (st *state) reset(w way) {
+// forget forgets what was charged. Parts of the ring that had a charge are marked as changed, so that the store forgets
+// it, too. Those who wait stay in line.
+func (st *state) forget(w way) {
 	fresh := state{since: st.since, waiting: st.waiting, ahead: st.ahead, ring: st.ring}
 	if st.ring != nil {
 		st.ring.forget()
 	}
 	if w == inStretches && st.ring != nil {
-		fresh.start, fresh.end = st.start, st.end
+		fresh.start, fresh.end = st.start, st.end // the slots of the ring depend on them
 	}
 	*st = fresh
 }
 
 // roll brings a state up to now: what is over no longer counts. If the clock runs backwards a little, nothing changes.
 // If it is set back by more than a period, the count starts again. Otherwise the account would be refused until the
-// clock is where it was.
+// clock is where it was. A loan of farm: exact has nothing to roll.
 func (r *rule) roll(st *state, t *terms, now int64) {
 	if r.lends(t) {
 		return
@@ -84,13 +88,13 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			return
 		}
 		start, end := r.bounds(now)
-		if r.bytes && st.used > 0 && !setBack {
+		if r.bytes && st.used > 0 && !setBack { // bytes beyond the limit are a debt
 			st.used = max(0, st.used-r.paid(st, t, start))
 		} else {
 			st.used, st.others = 0, 0
 		}
 		st.start, st.end = start, end
-		if st.ring != nil {
+		if st.ring != nil { // other nodes may have told what they used in the new period
 			r.recount(st, t)
 		}
 	case inStretches:
@@ -108,7 +112,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 			st.used -= st.ring.at(gone)
 			st.ring.set(gone, 0)
 			if r.kept {
-				st.ring.changed &^= 1 << gone // a store knows when it ends
+				st.ring.changed &^= 1 << gone // the store knows by itself when a part is over
 			}
 			st.ring.untold &^= 1 << gone
 			if st.ring.peers != nil {
@@ -117,13 +121,13 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 		}
 		if p := st.ring.peers; p != nil {
 			st.others = 0
-			p.outlive(r.matters(st))
+			p.dropReset(r.resetMatters(st))
 		}
 	case steady:
 		st.rescale(t, now)
-		// Requests never owe more than a burst, or two where the nodes of a farm charge at the same time. If more is
-		// owed, the clock was set back. A period more is tolerated, as events may be late. Bytes, and requests whose
-		// answers say what they cost, may owe more.
+		// Requests never owe more than a burst, or two bursts if the nodes of a farm charge at the same time. If more
+		// is owed, the clock was set back. A period more is tolerated, as events may be late. Rules with debts may owe
+		// any amount.
 		most := t.whole
 		if r.shared != nil {
 			most = add(t.whole, t.whole)
@@ -134,14 +138,16 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 	}
 }
 
-// rescale converts what is owed when the rate has changed: the same number of requests or bytes takes up another time.
+// rescale converts what is owed if the rate has changed since start was computed. The number of requests or bytes stays
+// the same, the time that they take up does not.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
 	}
 	if owed := st.start - now; owed > 0 && st.end > 0 {
 		hi, lo := bits.Mul64(uint64(owed), uint64(t.one))
-		if owed = never / 4; hi < uint64(st.end) {
+		owed = never / 4
+		if hi < uint64(st.end) {
 			quo, _ := bits.Div64(hi, lo, uint64(st.end))
 			owed = int64(min(quo, never/4))
 		}
@@ -150,7 +156,7 @@ func (st *state) rescale(t *terms, now int64) {
 	st.end = t.one
 }
 
-// paid returns how much of a debt of bytes is paid off by the periods from the state's to the one that starts at start.
+// paid returns how many bytes of a debt are paid off by the period of the state and those after it, up to start.
 func (r *rule) paid(st *state, t *terms, start int64) int64 {
 	if r.Period.Calendar == weir.NoCalendar {
 		return r.granted(t, st.start, (start-st.start)/t.period)
@@ -170,7 +176,7 @@ func (r *rule) paid(st *state, t *terms, start int64) int64 {
 // ringSlot returns the slot of the ring that a part has, by its number. Just after the epoch numbers are below zero.
 func ringSlot(bucket int64) int64 { return (bucket + buckets + 1) % (buckets + 1) }
 
-// begin makes the part in which now lies the current one. The ring is empty.
+// begin makes the part in which now lies the current one. The ring must be empty.
 func (r *rule) begin(st *state, now int64) {
 	if st.ring == nil {
 		st.ring = new(ring)
@@ -179,8 +185,8 @@ func (r *rule) begin(st *state, now int64) {
 	st.end = (st.start + 1) * r.bucket
 }
 
-// partOf returns the number of the part in which a time lies, so that a charge is given back to the part in which it
-// was put. The current part may begin after now, because the clock of another node is a little ahead.
+// partOf returns the number of the part that a charge made at now goes to. It is the part in which now lies, as
+// giveBack looks for the charge there. The current part may begin after now: another node's clock was a little ahead.
 func (r *rule) partOf(st *state, now int64) int64 {
 	if now >= st.end-r.bucket {
 		return st.start
@@ -188,6 +194,7 @@ func (r *rule) partOf(st *state, now int64) int64 {
 	return max(now/r.bucket, st.start-buckets)
 }
 
+// put adds n, which may be negative, to a part of a sliding window.
 func (r *rule) put(st *state, bucket, n int64) {
 	at := ringSlot(bucket)
 	st.ring.set(at, st.ring.at(at)+n)
@@ -199,7 +206,8 @@ func (r *rule) put(st *state, bucket, n int64) {
 }
 
 // when returns the earliest time at which n more fit if nothing else is charged: now if they fit, never if they never
-// will. The state has been rolled to now.
+// will. The state has been rolled to now. If the limit is divided among nodes, not every period allows the same, and
+// turn finds the first one that allows n.
 func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 	if r.lends(t) {
 		return r.lentWhen(st, t, now, n)
@@ -230,7 +238,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		switch {
 		case free-st.others >= n:
 			return r.turn(t, n, now)
-		case free >= n: // the other nodes' lines go first in this part
+		case free >= n: // the lines of the other nodes go first in this part
 			return r.turn(t, n, st.end)
 		}
 		for i := st.start - buckets; i <= st.start; i++ {
@@ -238,8 +246,8 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 				return r.turn(t, n, (i+buckets+1)*r.bucket)
 			}
 		}
-		return st.end // the other nodes' lines take all of this part
-	default:
+		return st.end // the lines of the other nodes take all of this part
+	default: // inPeriods
 		if n > t.most() {
 			return never
 		}
@@ -247,7 +255,7 @@ func (r *rule) when(st *state, t *terms, now, n int64) int64 {
 		if missing <= 0 {
 			return now
 		}
-		if !r.bytes { // counters start again at zero
+		if !r.bytes { // the next period starts at zero
 			return r.turn(t, n, st.end)
 		}
 		return r.turn(t, n, r.later(st.end, r.periods(t, missing-1)))
@@ -270,7 +278,7 @@ func (r *rule) later(start, n int64) int64 {
 	return start
 }
 
-// estimate returns when an event that joins the line now, and costs n, can expect to be let in.
+// estimate returns when an event that joins the line now, and costs n, can expect to be let in. All who wait go first.
 func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	if r.lends(t) {
 		return r.lentEstimate(st, t, now, n)
@@ -288,7 +296,7 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 		rounds := (total - 1) / t.most()
 		first := r.when(st, t, now, total-rounds*t.most())
 		return add(max(at, first), mul(rounds, (buckets+1)*r.bucket)+int64(st.waiting)*gap)
-	default:
+	default: // inPeriods
 		left := max(0, r.limit(t, st.start)-st.used-st.others)
 		if total <= left {
 			return at + int64(st.waiting)*gap
@@ -298,6 +306,7 @@ func (r *rule) estimate(st *state, t *terms, now, n int64) int64 {
 	}
 }
 
+// charge counts n as used at now. Nothing is checked.
 func (r *rule) charge(st *state, t *terms, now, n int64) {
 	switch {
 	case r.lends(t):
@@ -306,7 +315,7 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		from := max(st.start, now)
 		st.start = add(from, cost(n, t))
 		if r.shared != nil {
-			st.run(now, st.start-from)
+			st.countTime(now, st.start-from)
 		}
 	case r.way == inStretches:
 		if st.ring == nil {
@@ -315,14 +324,14 @@ func (r *rule) charge(st *state, t *terms, now, n int64) {
 		r.put(st, r.partOf(st, now), n)
 	case r.bytes && r.shared != nil:
 		st.used += n
-		st.flow(n)
+		st.countBytes(n)
 	default:
 		st.used += n
 	}
 }
 
-// give gives back n that were charged at the time at, as far as they still count at now.
-func (r *rule) give(st *state, t *terms, at, n, now int64) {
+// giveBack gives back n that were charged at the time at, as far as they still count at now.
+func (r *rule) giveBack(st *state, t *terms, at, n, now int64) {
 	switch {
 	case r.lends(t):
 		r.unspend(st, at, n)
@@ -330,9 +339,9 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	case r.way == level:
 		st.used = max(0, st.used-n)
 	case r.way == steady:
-		// What was paid off since the charge is not given back. Nothing is given back of charges made before the last
-		// change of the options: how much of them was paid off at the old rate is not known. A request of kind idle
-		// is given back only if no later one has started, here or at another node.
+		// What was paid off since the charge is not given back. Of charges made before the last change of the options
+		// nothing is given back: how much was paid off at the old rate is not known. A request of kind idle is given
+		// back only if no later one has started, here or at another node.
 		if at > r.from && (r.Kind != Idle || st.start == at+t.one) {
 			d := min(max(0, cost(n, t)-max(0, now-at)), max(0, st.start-now))
 			st.start -= d
@@ -342,7 +351,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 				}
 			}
 			if r.shared != nil {
-				st.run(now, -d)
+				st.countTime(now, -d)
 			}
 		}
 	case r.way == inStretches:
@@ -354,7 +363,7 @@ func (r *rule) give(st *state, t *terms, at, n, now int64) {
 	default:
 		if at >= st.start && at < st.end {
 			if r.bytes && r.shared != nil {
-				st.flow(-min(n, st.used))
+				st.countBytes(-min(n, st.used))
 			}
 			st.used = max(0, st.used-n)
 		}
@@ -388,11 +397,12 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, limit-st.used-st.others)
 }
 
-// reset returns when the whole limit is free again if nothing more is charged; if nothing is left, when something is.
-func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
+// freeAt returns when the whole limit is free again if nothing more is charged. If nothing is left now, it returns when
+// something is.
+func (r *rule) freeAt(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case r.lends(t):
-		return r.lentReset(st, t, now)
+		return r.lentFreeAt(st.loan(), t, now)
 	case left == 0:
 		return r.when(st, t, now, 1)
 	case r.way == steady:
@@ -405,7 +415,8 @@ func (r *rule) reset(st *state, t *terms, now, left int64) int64 {
 	return st.end + buckets*r.bucket
 }
 
-// idle reports whether nothing counts any more at now, so that the state may be forgotten.
+// idle reports whether nothing counts any more at now, so that the state may be forgotten. Any kind of rule can be idle
+// in this sense, not only kind idle.
 func (r *rule) idle(st *state, t *terms, now int64) bool {
 	if r.lends(t) {
 		return r.lentIdle(st, now)
@@ -418,7 +429,7 @@ func (r *rule) idle(st *state, t *terms, now int64) bool {
 }
 
 // gap returns how far apart those in line are let in, so that the upstream sees them one after the other and in order.
-// It takes up at most half of the period. A steady rate has its own gaps.
+// The gaps of a whole limit take up half of the period at most. A steady rate has its own gaps.
 func (r *rule) gap(t *terms) int64 {
 	if r.way == steady || r.way == level || t.limit == 0 {
 		return 0
@@ -439,18 +450,18 @@ const (
 	unitBytes    = "bytes"
 )
 
-// figure fills f with the state in numbers for people. It does so in place, as figures are a good part of what a
-// decision costs.
+// figure fills f with what people see of the state. It does so in place, as figures are a good part of what a decision
+// costs.
 func (r *rule) figure(f *weir.Figure, st *state, t *terms, now int64) {
 	left, reset := r.left(st, t, now), int64(0)
 	if r.way != level {
-		reset = r.reset(st, t, now, left)
+		reset = r.freeAt(st, t, now, left)
 	}
-	r.tell(f, st, t, now, left, reset)
+	r.fill(f, st, t, now, left, reset)
 }
 
-// tell is figure for callers that know already what is left, and when it is reset.
-func (r *rule) tell(f *weir.Figure, st *state, t *terms, now, left, reset int64) {
+// fill is figure for callers that already know what is left and when it is reset.
+func (r *rule) fill(f *weir.Figure, st *state, t *terms, now, left, reset int64) {
 	f.By, f.Rule, f.Limit, f.Remaining = "", r.Name, t.limit, left
 	if t.extra != 0 {
 		f.Limit = r.sharedNow(st, t, now)
@@ -491,7 +502,8 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// cost returns the time that n take up at the steady rate of limit per period: n · period / limit, rounded up.
+// cost returns the time that n take up at the steady rate of limit per period: n · period / limit, rounded up. Most
+// events cost 1, for which the terms have the result.
 func cost(n int64, t *terms) int64 {
 	if n == 1 {
 		return t.one
@@ -499,7 +511,7 @@ func cost(n int64, t *terms) int64 {
 	return t.time(n)
 }
 
-// time computes cost.
+// time is cost, computed.
 func (t *terms) time(n int64) int64 {
 	hi, lo := bits.Mul64(uint64(n), uint64(t.period))
 	if hi >= uint64(t.limit) {

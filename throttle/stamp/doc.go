@@ -8,12 +8,12 @@
 //	               form, tag, expiry, whose it is, spent? (cheap: at once)
 //	               the solution; then spent (Ledger)
 //
-// Most callers want New, Issue and Verify. A challenge is stateless: everything that verifying needs is in it, under an
-// HMAC, the work included, so nothing is stored for those who never pay and today's policy does not judge yesterday's
-// stamps. Keys follow from a secret and the time (Keyring); the nodes of a farm with the same secret honour each
-// other's. What is spent is known by the challenge's nonce, not by the solution, which can be varied, and noted only
-// after everything else was right: a wrong answer burns nobody's stamp. A stamp may cover several requests; uses are
-// counted in the same table (Filter), exactly, also when they race.
+// Most callers want New, Issue and Verify; gates want a Throttle, which asks under load. A challenge is stateless:
+// everything that verifying needs is in it, under an HMAC, the work included, so nothing is stored for those who never
+// pay and today's policy does not judge yesterday's stamps. Keys follow from a secret and the time (Keyring); the nodes
+// of a farm with the same secret honour each other's. What is spent is known by the challenge's nonce, not by the
+// solution, which can be varied, and noted only after everything else was right: a wrong answer burns nobody's stamp. A
+// stamp may cover several requests; uses are counted in the same table (Filter), exactly, also when they race.
 //
 // In a farm (Throttle.Join) the nonce names the node that issued it. All others ask that node, which decides; when it
 // is gone, the client is asked for another stamp. Without a farm none of this is there.

@@ -49,8 +49,8 @@ func (s *seen) note(client string, now time.Time) int {
 	return int(u.challenges)
 }
 
-// left is how many challenges a client has left unpaid in this minute.
-func (s *seen) left(client string, now time.Time) int {
+// unpaid returns how many challenges a client has left unpaid in this minute.
+func (s *seen) unpaid(client string, now time.Time) int {
 	set := s.table.Lock(maphash.String(s.seed, client))
 	defer set.Unlock()
 	if u := set.Find(minute(now)); u != nil {

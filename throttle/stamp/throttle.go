@@ -19,7 +19,7 @@ import (
 //	no stamp ──> challenge; no stamp again and again, and no ticket of the waiting room ──> refuse
 type Throttle struct {
 	setup atomic.Pointer[setup]
-	asked sync.Map // by gate (weir.Load.Of), a *asking
+	gates sync.Map // a *gateWork by the name of its gate, weir.Load.Of
 	seen  seen     // how often clients were challenged and did not pay
 
 	shadow func() bool // nil for never
@@ -56,8 +56,8 @@ func NewThrottle(o Options, now time.Time, read func(path string) ([]byte, error
 	return t, nil
 }
 
-// Configure changes the options. What was spent stays spent, challenges that are out stay good, and the difficulty goes
-// on from where it is. On an error nothing has changed.
+// Configure changes the options. What was spent stays spent, challenges that clients have stay good, and the difficulty
+// goes on from where it is. On an error nothing has changed.
 func (t *Throttle) Configure(o Options, now time.Time, read func(path string) ([]byte, error)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -85,8 +85,8 @@ func (t *Throttle) Join(c Nodes, now time.Time) {
 	s.issuer.join(c, s.remembers(), s.MaxSpent, now)
 }
 
-// Answer answers what another node has sent by Nodes.Ask or Nodes.Tell. It returns nil if that is malformed, or this
-// node is not in a farm.
+// Answer answers what another node has sent by Nodes.Ask or Nodes.Tell. It returns nil if the question is malformed or
+// this node is not in a farm.
 func (t *Throttle) Answer(now time.Time, question []byte) []byte {
 	s := t.setup.Load()
 	return s.issuer.answer(now, question, s.Covers)
@@ -101,7 +101,8 @@ func (t *Throttle) Terms() weir.Terms {
 	return weir.Terms{Covers: s.Covers, Binds: s.Covers == 1, Address: s.Classic, Strict: s.Classic, Always: s.always()}
 }
 
-// Judge admits everybody while the load is low. Otherwise it asks for a stamp.
+// Judge admits everybody while the load is low. Otherwise it asks for a stamp, unless the event has brought one or may
+// pass without.
 func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) error {
 	s := t.setup.Load()
 	work := t.step(s.difficulty, ev.Load, ev.Time)
@@ -112,13 +113,13 @@ func (t *Throttle) Judge(ctx context.Context, ev *weir.Event, a *weir.Answer) er
 	return nil
 }
 
-// Follow names who says whether the throttle is in shadow: then nobody is asked, and nobody leaves a challenge unpaid.
-// Call it before the throttle is used.
+// Follow sets the function that says whether the throttle is in shadow. Clients see no challenge then, and so are not
+// counted as leaving one unpaid. Call Follow before the throttle is used.
 func (t *Throttle) Follow(shadow func() bool) { t.shadow = shadow }
 
 // judge decides about an event while stamps are asked for.
 func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a *weir.Answer) {
-	asks := t.shadow == nil || !t.shadow()
+	inShadow := t.shadow != nil && t.shadow()
 	switch {
 	case paid.Work > 0:
 		t.counts.Paid.Add(1)
@@ -140,13 +141,13 @@ func (t *Throttle) judge(s *setup, work Work, ev *weir.Event, paid weir.Paid, a 
 		} else {
 			t.counts.Held.Add(1)
 		}
-	case asks && ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience &&
-		(s.Classic || ev.Client != ""):
+	case !inShadow && ev.Place.Number == 0 && t.seen.note(visitor(s, ev), ev.Time) > s.Patience &&
+		(s.Classic || ev.Client != ""): // without an id, its puzzles become dearer instead
 		t.counts.NotPaying.Add(1)
 		refuse(a, weir.NotPaying, s.Classic)
 		a.Until = ev.Time.Truncate(patienceWindow).Add(patienceWindow)
 	default:
-		if asks {
+		if !inShadow {
 			t.counts.Challenged.Add(1)
 		}
 		challenge(a, work)
@@ -178,7 +179,7 @@ func visitor(s *setup, ev *weir.Event) string {
 }
 
 // dearer is how many times as much work is asked of a client without an id, if its address has left more challenges
-// unpaid than Patience. It is not refused, since the challenges may have been those of others at the address.
+// unpaid than Patience. The client is not refused, since others at the address may have left them.
 const dearer = 4
 
 // Settle does nothing, as Judge takes nothing. The event's purse gives back what was paid.
@@ -188,7 +189,7 @@ func (t *Throttle) Settle(weir.Hold, weir.Outcome) {}
 // Take only answers, and takes nothing.
 func (t *Throttle) Peek(ev *weir.Event, a *weir.Answer) {
 	s := t.setup.Load()
-	work := t.asks(ev.Load.Of)
+	work := t.workAt(ev.Load.Of)
 	if work == 0 || ev.Purse.Paid().First() || ev.Place.Called || s.exempt.Known(ev) || ev.Pool != nil &&
 		ev.Pool.Take() {
 		return
@@ -205,6 +206,7 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 	if stamp == "" {
 		return weir.Paid{}, nil
 	}
+	// A stamp is good that was made for the client's id, or for its address.
 	d := Demand{Client: ev.Client, Or: identify.AddressID(ev.Source), Covers: s.Covers}
 	if s.Classic || d.Client == "" {
 		d.Client, d.Or = d.Or, ""
@@ -223,9 +225,8 @@ func (t *Throttle) Receive(ctx context.Context, ev *weir.Event, stamp, message s
 	return weir.Paid{Work: uint64(receipt.Work), Uses: receipt.Uses}, refund
 }
 
-// fault says what a client did wrong whose stamp is not accepted. What may happen to anybody is not a fault: the stamp
-// expired, the client's network changed, or the node that issued the challenge is gone. Then the client is challenged
-// again.
+// fault says what a client did wrong whose stamp is not accepted. What may happen to any client is not a fault: the
+// stamp expired, the client's network changed, or the node that issued the challenge is gone. It is challenged again.
 func (s *setup) fault(err error) weir.Reason {
 	switch {
 	case errors.Is(err, ErrForged), errors.Is(err, ErrWrong):
@@ -249,11 +250,11 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	if s.Covers != 1 {
 		message = ""
 	}
-	work := t.asks(ev.Load.Of)
-	if work == 0 { // another throttle of the chain wants the stamp
+	work := t.workAt(ev.Load.Of)
+	if work == 0 { // the stamp is for another throttle of the chain
 		work = s.difficulty.First()
 	}
-	dear := ev.Client == "" && t.seen.left(identify.AddressID(ev.Source), ev.Time) > s.Patience
+	dear := ev.Client == "" && t.seen.unpaid(identify.AddressID(ev.Source), ev.Time) > s.Patience
 	if dear {
 		work = min(dearer*work, max(work, s.difficulty.Most()))
 	}
@@ -268,7 +269,8 @@ func (t *Throttle) Ask(ev *weir.Event, client, message string) (weir.Puzzle, err
 	}, nil
 }
 
-// Observe updates the difficulty at a gate and returns it. Judge does the same. Observe is for the time without events.
+// Observe updates the difficulty at a gate, and returns the work that is asked for. Judge does the same for each event.
+// Observe is for the time without events.
 func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 	return t.step(t.setup.Load().difficulty, load, now)
 }
@@ -310,14 +312,14 @@ func (t *Throttle) Stats() Stats {
 	if b := s.issuer.farmLedger.Load(); b != nil {
 		out.Spent += b.others.Len()
 	}
-	for of, at := range t.asked.Range {
-		out.Work[of.(string)] = Work(at.(*asking).work.Load())
+	for gate, g := range t.gates.Range {
+		out.Work[gate.(string)] = Work(g.(*gateWork).work.Load())
 	}
 	return out
 }
 
-// An asking is how much work is asked for at one gate.
-type asking struct {
+// A gateWork is how much work is asked for at one gate.
+type gateWork struct {
 	work atomic.Uint64
 	due  atomic.Int64 // when the difficulty is next updated
 
@@ -325,34 +327,34 @@ type asking struct {
 	state State // of the difficulty
 }
 
-// stepEvery is how often the difficulty is updated. It moves once a second at most.
+// stepEvery is how often the difficulty is updated. Difficulty changes the work once a second at most.
 const stepEvery = 100 * time.Millisecond
 
-// asks returns the work that is asked for at a gate.
-func (t *Throttle) asks(of string) Work {
-	if at, ok := t.asked.Load(of); ok {
-		return Work(at.(*asking).work.Load())
+// workAt returns the work that is asked for at a gate.
+func (t *Throttle) workAt(gate string) Work {
+	if g, ok := t.gates.Load(gate); ok {
+		return Work(g.(*gateWork).work.Load())
 	}
 	return 0
 }
 
 // step updates the difficulty at a gate if that is due, and returns the work that is asked for.
 func (t *Throttle) step(d *Difficulty, load weir.Load, now time.Time) Work {
-	found, ok := t.asked.Load(load.Of)
+	found, ok := t.gates.Load(load.Of)
 	if !ok {
-		found, _ = t.asked.LoadOrStore(load.Of, new(asking))
+		found, _ = t.gates.LoadOrStore(load.Of, new(gateWork))
 	}
-	at, n := found.(*asking), now.UnixNano()
-	if due := at.due.Load(); n < due && n > due-int64(time.Minute) { // a minute before due, the clock was set back
-		return Work(at.work.Load())
+	g, n := found.(*gateWork), now.UnixNano()
+	if due := g.due.Load(); n < due && n > due-int64(time.Minute) { // if due is further away, the clock was set back
+		return Work(g.work.Load())
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	at.state = d.Next(at.state, now, load.Share, load.Delay)
-	at.work.Store(uint64(at.state.Work))
-	at.due.Store(n + int64(stepEvery))
-	return at.state.Work
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.state = d.Next(g.state, now, load.Share, load.Delay)
+	g.work.Store(uint64(g.state.Work))
+	g.due.Store(n + int64(stepEvery))
+	return g.state.Work
 }
 
 // Forget drops what is known of a gate that no longer exists.
-func (t *Throttle) Forget(of string) { t.asked.Delete(of) }
+func (t *Throttle) Forget(gate string) { t.gates.Delete(gate) }

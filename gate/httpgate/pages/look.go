@@ -32,14 +32,14 @@ const (
 // Validate returns every mistake in the options, as joined weir.FieldErrors.
 func (o Options) Validate() error {
 	var v weir.Mistakes
-	line(&v, "site", o.Site, maxSite)
-	line(&v, "note", o.Note, maxNote)
+	checkLine(&v, "site", o.Site, maxSite)
+	checkLine(&v, "note", o.Note, maxNote)
 	v.OneOf("language", o.Language, words.Tags()...)
 	return v.Err()
 }
 
-// line wants a text to be one line that can be shown.
-func line(v *weir.Mistakes, path, text string, most int) {
+// checkLine checks that a text is one line that can be shown.
+func checkLine(v *weir.Mistakes, path, text string, most int) {
 	if n := utf8.RuneCountInString(text); n > most {
 		v.Add(path, fmt.Sprintf("%d characters are too many", n), fmt.Sprintf("at most %d", most))
 	}
@@ -51,21 +51,23 @@ func line(v *weir.Mistakes, path, text string, most int) {
 	}
 }
 
-// A Look is what all pages have: a language, and what the operator adds. The zero value is English, with nothing added.
+// A Look is what all pages have in common: a language, and what the operator adds. The zero value is English, with
+// nothing added.
 type Look struct {
 	Language   *words.Language
 	Site, Note string
 }
 
-// Look returns how a page looks for somebody.
+// Look returns the look of a page that answers a request, in the language that the browser asks for.
 func (o *Options) Look(r *http.Request) Look {
 	return Look{words.Accepted(r.Header["Accept-Language"], words.Find(o.Language)), o.Site, o.Note}
 }
 
-// Headers of a page, so that caches keep the languages apart. Nobody changes them.
+// byLanguage is the header Vary of pages, so that caches keep the languages apart. All answers share it: it must not be
+// changed.
 var byLanguage = []string{"Accept-Language"}
 
-// Head sets the headers of a page that has its language.
+// Head sets the headers that say which language a page has.
 func (l *Look) Head(h http.Header) {
 	h["Content-Language"] = tags[l.Language.Index()]
 	if h["Vary"] == nil {
