@@ -37,14 +37,16 @@ func TestConnectionsBound(t *testing.T) {
 	}
 }
 
+// serves reports whether a connection gets an answer.
+func serves(c net.Conn) bool {
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	return err == nil && res.StatusCode == 200
+}
+
 // TestNoSourceKeepsOthersOut: an address with all connections loses as many as another one opens.
 func TestNoSourceKeepsOthersOut(t *testing.T) {
 	r, _ := startQuota(t, Options{Bounds: Bounds{Connections: 4}}, perMinute(1))
-	serves := func(c net.Conn) bool {
-		_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		return err == nil && res.StatusCode == 200
-	}
 	var greedy []net.Conn
 	for range 4 {
 		greedy = append(greedy, gatetest.DialFrom(t, 2, r.Addr()))
@@ -76,6 +78,28 @@ func TestRequestsBound(t *testing.T) {
 	}
 	receive(t, first)
 	receive(t, second)
+}
+
+// TestRequestsOfOneAddress: a service that awaits turns with all the requests that it can have leaves some to others.
+func TestRequestsOfOneAddress(t *testing.T) {
+	const most, part = 20, 18
+	turns := make(chan *weir.Turn, most)
+	r := start(t, Options{Bounds: Bounds{Requests: most}}, newClock(), policies{"web": chainOf(t, lineOf(turns))})
+	var awaited []<-chan answer
+	for i := range part {
+		awaited = append(awaited, r.awaiting(t.Context(), r.decide(`{}`, weir.Wait).Hold, time.Duration(i+1)*time.Second))
+	}
+	if a := r.post("/v1/decide", `{}`); a.status != 503 || r.seen.bounds(BoundRequests) != 1 {
+		t.Error(a.status, a.body)
+	}
+	if c := gatetest.DialFrom(t, 2, r.Addr()); !serves(c) || !serves(c) {
+		t.Error("another address is kept out")
+	}
+	for _, a := range awaited {
+		receive(t, turns).Grant()
+		receive(t, a)
+	}
+	r.decide(`{}`, weir.Wait)
 }
 
 func TestBodyBound(t *testing.T) {
