@@ -2,10 +2,12 @@ package tcpgate
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/testkit/needs"
 	"weir/throttle/quota"
 )
@@ -54,7 +56,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			if o := receive(t, l.Settled); o.Done || l.GoneOn.Load() != 0 {
 				t.Errorf("settled %+v, %d away", o, l.GoneOn.Load())
 			}
-			needs.Wait(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Len() == 0 })
 		})
 	}
 }
@@ -93,6 +95,37 @@ func TestWaitingBound(t *testing.T) {
 	}
 	turn.Grant()
 	passes(t, c)
+}
+
+// TestNoSourceTakesAllWaits: one address leaves a tenth of the waits to others.
+func TestNoSourceTakesAllWaits(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 20}}, l)
+	waits := func(host byte, n int64) net.Conn {
+		t.Helper()
+		c := gatetest.DialFrom(t, host, g.Addr())
+		needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
+		return c
+	}
+	var conns []net.Conn
+	for i := range int64(18) {
+		conns = append(conns, waits(2, i+1))
+	}
+	closed := func(host byte) {
+		t.Helper()
+		if _, err := gatetest.DialFrom(t, host, g.Addr()).Read(make([]byte, 1)); err == nil {
+			t.Error("one too many waits")
+		}
+	}
+	closed(2)
+	conns = append(conns, waits(3, 19), waits(4, 20))
+	closed(5)
+	for len(l.Turns) > 0 {
+		receive(t, l.Turns).Grant()
+	}
+	for _, c := range conns {
+		passes(t, c)
+	}
 }
 
 func TestConnectionsBound(t *testing.T) {
