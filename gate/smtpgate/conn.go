@@ -48,8 +48,8 @@ const (
 
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	now, t := time.Now(), &s.opts.Timeouts
-	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source, group: identify.Network(source, 32, 64).Addr(),
-		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
+	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source,
+		group: identify.Network(source, 32, 64).Addr(), until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 
 // An end is the error of a session that this side ends, with the last answer.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"weir"
-	"weir/gate/gatetest"
 	"weir/internal/testkit/needs"
 	"weir/throttle/quota"
 )
@@ -101,25 +100,19 @@ func TestWaitingBound(t *testing.T) {
 func TestNoSourceTakesAllWaits(t *testing.T) {
 	l := newLine()
 	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 20}}, l)
-	waits := func(host byte, n int64) net.Conn {
+	waits := func(ip string, n int64) *net.TCPConn {
 		t.Helper()
-		c := gatetest.DialFrom(t, host, g.Addr())
+		c := g.dialFrom(ip)
 		needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
 		return c
 	}
-	var conns []net.Conn
+	var conns []*net.TCPConn
 	for i := range int64(18) {
-		conns = append(conns, waits(2, i+1))
+		conns = append(conns, waits("127.0.0.2", i+1))
 	}
-	closed := func(host byte) {
-		t.Helper()
-		if _, err := gatetest.DialFrom(t, host, g.Addr()).Read(make([]byte, 1)); err == nil {
-			t.Error("one too many waits")
-		}
-	}
-	closed(2)
-	conns = append(conns, waits(3, 19), waits(4, 20))
-	closed(5)
+	g.turnsAway("127.0.0.2")
+	conns = append(conns, waits("127.0.0.3", 19), waits("127.0.0.4", 20))
+	g.turnsAway("127.0.0.5")
 	for len(l.Turns) > 0 {
 		receive(t, l.Turns).Grant()
 	}
