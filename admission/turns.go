@@ -189,26 +189,25 @@ func (t *turns) crowded(places int) *line {
 // that has most waiting, if that is more than the other would have, else the one whose stamp cost least, if the other's
 // cost more. At one address the same holds for its people. It returns nil where the other has to go.
 func (t *turns) instead(r request) *waiter {
-	top, own, ownOf := t.most.First(), 0, 0
-	if top == nil {
-		return nil
-	}
+	own, ownOf := 0, 0
 	if l := t.lines[r.client]; l != nil {
 		own = l.n
 	}
 	if p := t.people[r.who()]; p != nil {
 		ownOf = p.n
 	}
-	greedy := top.people.First()
-	for p, looked := greedy, 0; p != nil && looked < 1000; p, looked = p.turn.Next(), looked+1 {
-		if p.n > greedy.n {
-			greedy = p
+	if top := t.most.First(); top != nil && (top.n > own+1 || top.client == r.client) {
+		greedy := top.people.First()
+		for p, looked := greedy, 0; p != nil && looked < 1000; p, looked = p.turn.Next(), looked+1 {
+			if p.n > greedy.n {
+				greedy = p
+			}
+		}
+		if top.n > own+1 || greedy.n > ownOf+1 {
+			return greedy.waiting.Last()
 		}
 	}
-	if top.n > own+1 || top.client == r.client && greedy.n > ownOf+1 {
-		return greedy.waiting.Last()
-	}
-	if w := t.least.First(); w.work < r.work {
+	if w := t.least.First(); w != nil && w.work < r.work {
 		return w
 	}
 	return nil

@@ -6,30 +6,35 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
 )
 
-// Enter counts a connection in Open, of which there may be most. It reports false, and counts nothing, when it is one
-// too many.
-func (k *Skeleton[S]) Enter(most int) bool {
-	if k.Open.Add(1) > int64(most) {
-		k.Open.Add(-1)
-		return false
-	}
-	return true
-}
-
-// Counted counts a connection until it is closed. For one too many it calls bounded and returns nil; the connection is
-// closed at once, before anything is read from it.
+// Counted counts a connection until it is closed, of which there may be most. At the bound the source with the most
+// connections loses its newest, if that leaves it with no fewer than the newcomer's; else it is the newcomer that is
+// closed, before anything is read from it, and Counted returns nil. Clients without an address never have to make room.
+// bounded is called for each that is closed.
 func (k *Skeleton[S]) Counted(c net.Conn, most int, bounded func()) *Conn {
-	if !k.Enter(most) {
+	var source netip.Addr
+	if peer, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		source = peer.AddrPort().Addr()
+	}
+	seat := k.crowd.Enter(source, most, func() {
+		bounded()
+		Reset(c)
+	})
+	if seat == nil {
 		bounded()
 		_ = c.Close()
 		return nil
 	}
-	return &Conn{Conn: c, leave: sync.OnceFunc(func() { k.Open.Add(-1) })}
+	k.Open.Add(1)
+	return &Conn{Conn: c, leave: sync.OnceFunc(func() {
+		seat.Leave()
+		k.Open.Add(-1)
+	})}
 }
 
 // A Conn is a connection that is counted until it is closed.

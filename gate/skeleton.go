@@ -55,6 +55,7 @@ type Skeleton[S any] struct {
 	Base context.Context
 
 	env    Env
+	crowd  Crowd // of Counted
 	hooks  Hooks[S]
 	began  time.Time
 	panics logs.Rates

@@ -82,6 +82,13 @@ func (g *echo) talk(t testing.TB) *talk {
 	return &talk{t, c, bufio.NewReader(c)}
 }
 
+// talkFrom is talk from another address.
+func (g *echo) talkFrom(t testing.TB, host byte) *talk {
+	t.Helper()
+	c := gatetest.DialFrom(t, host, g.Addr())
+	return &talk{t, c, bufio.NewReader(c)}
+}
+
 // says checks the next line.
 func (c *talk) says(want string) {
 	c.t.Helper()
@@ -94,6 +101,34 @@ func (c *talk) isClosed() {
 	c.t.Helper()
 	if got, err := c.lines.ReadString('\n'); err == nil {
 		c.t.Fatalf("%q, want an end", got)
+	}
+}
+
+// At the bound the source with the most connections loses its newest to another one, and a source does not make room
+// for itself.
+func TestCountedMakesRoom(t *testing.T) {
+	g := newEcho(options{word: "hello", bound: 4})
+	gatetest.Run(t, g)
+	var greedy, others []*talk
+	for range 4 {
+		c := g.talkFrom(t, 2)
+		c.says("hello")
+		greedy = append(greedy, c)
+	}
+	g.talkFrom(t, 2).isClosed()
+	for i := range 2 {
+		c := g.talkFrom(t, 3)
+		c.says("hello")
+		greedy[3-i].isClosed()
+		others = append(others, c)
+	}
+	g.talkFrom(t, 3).isClosed() // both have two
+	for _, c := range append(others, greedy[:2]...) {
+		_, _ = io.WriteString(c, "still here\n")
+		c.says("still here")
+	}
+	if needs.Wait(t, "four", func() bool { return g.Open.Load() == 4 }); g.bounded.Load() != 4 {
+		t.Errorf("%d counted", g.bounded.Load())
 	}
 }
 

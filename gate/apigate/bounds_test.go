@@ -3,7 +3,9 @@ package apigate
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/throttle/quota"
 )
 
@@ -28,6 +31,31 @@ func TestConnectionsBound(t *testing.T) {
 	third := r.dial()
 	if _, err := third.Read(make([]byte, 1)); err == nil {
 		t.Error("one connection too many is served")
+	}
+	if n := r.seen.bounds(BoundConnections); n != 1 {
+		t.Errorf("counted %d times", n)
+	}
+}
+
+// serves reports whether a connection gets an answer.
+func serves(c net.Conn) bool {
+	_, _ = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	return err == nil && res.StatusCode == 200
+}
+
+// TestNoSourceKeepsOthersOut: an address with all connections loses as many as another one opens.
+func TestNoSourceKeepsOthersOut(t *testing.T) {
+	r, _ := startQuota(t, Options{Bounds: Bounds{Connections: 4}}, perMinute(1))
+	var greedy []net.Conn
+	for range 4 {
+		greedy = append(greedy, gatetest.DialFrom(t, 2, r.Addr()))
+		if !serves(greedy[len(greedy)-1]) {
+			t.Fatal("not served")
+		}
+	}
+	if !serves(gatetest.DialFrom(t, 3, r.Addr())) || serves(greedy[3]) || !serves(greedy[2]) {
+		t.Error("another address is kept out, or the newest connection of the first one is not closed")
 	}
 	if n := r.seen.bounds(BoundConnections); n != 1 {
 		t.Errorf("counted %d times", n)
@@ -50,6 +78,28 @@ func TestRequestsBound(t *testing.T) {
 	}
 	receive(t, first)
 	receive(t, second)
+}
+
+// TestRequestsOfOneAddress: a service that awaits turns with all the requests that it can have leaves some to others.
+func TestRequestsOfOneAddress(t *testing.T) {
+	const most, part = 20, 18
+	turns := make(chan *weir.Turn, most)
+	r := start(t, Options{Bounds: Bounds{Requests: most}}, newClock(), policies{"web": chainOf(t, lineOf(turns))})
+	var awaited []<-chan answer
+	for i := range part {
+		awaited = append(awaited, r.awaiting(t.Context(), r.decide(`{}`, weir.Wait).Hold, time.Duration(i+1)*time.Second))
+	}
+	if a := r.post("/v1/decide", `{}`); a.status != 503 || r.seen.bounds(BoundRequests) != 1 {
+		t.Error(a.status, a.body)
+	}
+	if c := gatetest.DialFrom(t, 2, r.Addr()); !serves(c) || !serves(c) {
+		t.Error("another address is kept out")
+	}
+	for _, a := range awaited {
+		receive(t, turns).Grant()
+		receive(t, a)
+	}
+	r.decide(`{}`, weir.Wait)
 }
 
 func TestBodyBound(t *testing.T) {
@@ -126,6 +176,37 @@ func TestHoldsBound(t *testing.T) {
 	r.decide(`{"account":"acme","hold":true}`, weir.Admit)
 	if n := r.seen.decided["web admit"]; n != 4 {
 		t.Errorf("%d admissions were told", n)
+	}
+}
+
+// TestHoldsAreShared: an account, a user or a source that never settles leaves a tenth of the holds to others, up to
+// the bound, and has it all again when its own have expired.
+func TestHoldsAreShared(t *testing.T) {
+	for _, who := range []string{`"account":"acme"`, `"user":"ann@example.org"`, `"source":"2001:db8::%x"`} {
+		r := start(t, Options{Holds: Holds{Max: 40}}, newClock(), policies{"web": chainOf(t, gatetest.NewThrottle(nil))})
+		ask := func(who string, i, status int) {
+			t.Helper()
+			if strings.Contains(who, "%") {
+				who = fmt.Sprintf(who, i+1)
+			}
+			if a := r.post("/v1/decide", "{"+who+`,"hold":true}`); a.status != status {
+				t.Errorf("%s %d: %d %s", who, i, a.status, a.body)
+			}
+		}
+		for range 2 {
+			for i := range 36 {
+				ask(who, i, 200)
+			}
+			ask(who, 36, 503)
+			for _, other := range []string{`"account":"a"`, `"user":"b"`, `"source":"192.0.2.1"`, `"account":"c"`} {
+				ask(other, 0, 200)
+			}
+			ask(`"account":"d"`, 0, 503)
+			r.clock.Advance(2 * time.Minute)
+			if r.seen.open() != 0 {
+				t.Error("some have not expired")
+			}
+		}
 	}
 }
 

@@ -1,15 +1,18 @@
 package apigate
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"math"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
 
 	"weir"
+	"weir/gate"
 )
 
 // A hold's id is the name of its node, a dot, and 26 random letters, which stand for 128 bits: a client that knows the
@@ -109,7 +112,7 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 	switch {
 	case d.Verdict == weir.Wait && line, d.Verdict == weir.Admit && q.Hold:
 		v.hold = nil // it is in use now
-		wrong = c.hold(h, q, &d, now)
+		wrong = c.hold(h, q, v.event.Source, &d, now)
 	case d.Verdict == weir.Admit:
 		end(&h.pass, q.Bytes, weir.Outcome{Time: now, Done: true})
 	default:
@@ -124,9 +127,12 @@ func (c *call) judgeWith(q *question, line bool) (d decision, wrong *problem) {
 }
 
 // hold keeps a decision open and tells the client its id. Where there is no room for it, the decision is given back.
-func (c *call) hold(h *hold, q *question, d *decision, now time.Time) *problem {
+func (c *call) hold(h *hold, q *question, source netip.Addr, d *decision, now time.Time) *problem {
 	o := &c.setup.opts.Holds
 	h.id, h.keep, h.bytes, h.answer = newHoldID(c.gate.node), q.Hold, q.Bytes, h.pass.Answer
+	if h.who = gate.WhoAt(source); q.Account != "" || q.User != "" {
+		h.who = gate.WhoIs(cmp.Or(q.Account, q.User))
+	}
 	ttl := o.TTL.Std()
 	if d.Verdict == weir.Wait {
 		ttl += max(h.answer.Until.Sub(now), 0) // it counts from the expected turn

@@ -13,10 +13,11 @@ import (
 // A Gate is one listener of the decision API with its policies.
 type Gate struct {
 	*gate.Skeleton[setup]
-	env    Env
-	node   string // what its holds begin with
-	holds  *register
-	visits sync.Pool // of *visit
+	env      Env
+	node     string // what its holds begin with
+	holds    *register
+	requests gate.Tally // under way, by who sends them
+	visits   sync.Pool  // of *visit
 }
 
 // New returns a gate that listens nowhere yet. chains has the chain of each policy.

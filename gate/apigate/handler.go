@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 )
 
 // A call is one request with its answer. It belongs to the goroutine of the request.
@@ -48,17 +50,20 @@ var resources = map[string]resource{
 // ServeHTTP answers one request. It may be called without a listener, for tests and for embedding.
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{gate: g, setup: g.Setup.Load(), w: w, r: r}
-	underWay := g.UnderWay.Add(1)
+	g.UnderWay.Add(1)
 	defer g.UnderWay.Add(-1)
 	defer g.Recover("a panic while answering a request", c.broken)
 	if r.Body != nil && r.Body != http.NoBody {
 		// Also for a body that is not wanted: net/http reads it to keep the connection.
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(c.setup.opts.Timeouts.Header.Std()))
 	}
-	if most := c.setup.opts.Bounds.Requests; underWay > int64(most) {
+	peer, _ := netip.ParseAddrPort(r.RemoteAddr)
+	who, most := gate.WhoAt(peer.Addr()), c.setup.opts.Bounds.Requests
+	if !g.requests.Enter(who, most) {
 		c.refuse(full(BoundRequests, "requests under way", most))
 		return
 	}
+	defer g.requests.Leave(who)
 	if e, ok := c.find(); ok {
 		e.serve(c)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/policy"
 )
 
@@ -18,6 +19,7 @@ type hold struct {
 	id    string
 	keep  bool  // the client settles an admission; else the answer that tells of it does
 	bytes int64 // to be charged by that answer
+	who   gate.Who
 	pass  policy.Pass
 
 	expires time.Time // under register.mu

@@ -31,7 +31,8 @@ type Options struct {
 
 // Holds say how many decisions may be open at a time, and for how long.
 type Holds struct {
-	// How many holds may be open. One more decision that needs one is given back and gets 503. Default 100000.
+	// How many holds may be open. One more decision that needs one is given back and gets 503. One account, user or
+	// source gets few of the last tenth. Default 100000.
 	Max int `yaml:"max"`
 	// How long a hold is kept for a client that does not settle it. For a wait it counts from the expected turn, or
 	// from the last time that somebody awaited it. Default 1m.
@@ -52,9 +53,11 @@ const (
 
 // Bounds keep clients from filling the server up.
 type Bounds struct {
-	// Open connections. One more is closed at once. Default 10000.
+	// Open connections. For one more, the address with the most loses its newest. If that is the newcomer's own, or has
+	// no more than others, the newcomer is closed at once. Default 10000.
 	Connections int `yaml:"connections"`
-	// Requests under way, those that await a turn included. One more gets 503. Default 10000.
+	// Requests under way, those that await a turn included. One more gets 503. One address gets few of the last tenth.
+	// Default 10000.
 	Requests int `yaml:"requests"`
 	// The body of a request. More gets 413. Default 1MiB.
 	Body weir.Size `yaml:"-"`

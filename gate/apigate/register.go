@@ -4,6 +4,7 @@ import (
 	"sync"
 	"time"
 
+	"weir/gate"
 	"weir/internal/clock"
 	"weir/internal/queue"
 )
@@ -17,6 +18,7 @@ type register struct {
 
 	mu     sync.Mutex
 	open   map[string]*hold
+	tally  gate.Tally         // whose these are
 	due    queue.Ranked[hold] // the one that expires first goes first
 	timer  clock.Timer
 	wake   time.Time // when the timer fires
@@ -33,7 +35,7 @@ func newRegister(env Env, expire func(*hold)) *register {
 func (r *register) add(h *hold, ttl time.Duration, most int) (time.Time, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.open) >= most {
+	if r.closed || !r.tally.Enter(h.who, most) {
 		return time.Time{}, false
 	}
 	now := r.clock.Now()
@@ -95,6 +97,7 @@ func (r *register) close() []*hold {
 func (r *register) remove(h *hold) {
 	delete(r.open, h.id)
 	r.due.Remove(h)
+	r.tally.Leave(h.who)
 	r.seen.Holds(-1)
 }
 

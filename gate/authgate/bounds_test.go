@@ -75,6 +75,44 @@ func TestRequestsBound(t *testing.T) {
 	}
 }
 
+// TestNoClientTakesAllQuestions: of what may be under way, and wait, one client leaves a tenth to others.
+func TestNoClientTakesAllQuestions(t *testing.T) {
+	const most, part = 20, 18
+	for name, c := range map[string]Bounds{BoundRequests: {Requests: most}, BoundWaiting: {Waiting: most}} {
+		t.Run(name, func(t *testing.T) {
+			turns := make(chan *weir.Turn, 2*most)
+			r := start(t, Options{Bounds: c}, clock.NewFake(noon), chainOf(t, lineOf(turns, noon)))
+			from := func(addr string) []string {
+				return []string{"X-Forwarded-Method", "GET", "X-Forwarded-Host", "example.com", "X-Forwarded-Uri", "/",
+					"X-Forwarded-For", addr}
+			}
+			var waiting []<-chan answer
+			for i := range part {
+				waiting = append(waiting, r.asking(t.Context(), from(fmt.Sprintf("2001:db8::%x", i+1))...))
+				r.untilWaiting(i + 1)
+			}
+			if a := r.ask(from("2001:db8::ffff")...); a.status != 503 || a.Policy != "bounds."+name {
+				t.Error(a.status, a.body)
+			}
+			for i := range most - part {
+				waiting = append(waiting, r.asking(t.Context(), from(fmt.Sprintf("192.0.2.%d", i+1))...))
+				r.untilWaiting(part + i + 1)
+			}
+			if a := r.ask(from("192.0.2.100")...); a.status != 503 || r.seen.bounds(name) != 2 {
+				t.Error(a.status, a.body)
+			}
+			for len(turns) > 0 {
+				receive(t, turns).Grant()
+			}
+			for _, w := range waiting {
+				if a := receive(t, w); a.status != 200 {
+					t.Error(a.status, a.body)
+				}
+			}
+		})
+	}
+}
+
 func TestWaitingBound(t *testing.T) {
 	turns := make(chan *weir.Turn, 10)
 	line := lineOf(turns, noon)

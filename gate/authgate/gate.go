@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"weir/gate"
 	"weir/internal/logs"
@@ -17,7 +16,7 @@ type Gate struct {
 	env    Env
 	visits sync.Pool // of *visit
 
-	waiting            atomic.Int64
+	requests, waiting  gate.Tally
 	strange, malformed logs.Line
 }
 

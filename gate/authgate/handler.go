@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/policy"
@@ -39,7 +40,7 @@ type visit struct {
 func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v := g.visits.Get().(*visit)
 	v.gate, v.setup, v.w, v.r, v.dialect = g, g.Setup.Load(), w, r, HAProxy
-	underWay := g.UnderWay.Add(1)
+	g.UnderWay.Add(1)
 	defer g.UnderWay.Add(-1)
 	defer v.end()
 	v.leaveBody()
@@ -53,10 +54,12 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !v.understand(peer) {
 		return
 	}
-	if n := int64(v.setup.opts.Bounds.Requests); underWay > n {
+	who, n := gate.WhoAt(v.event.Source), v.setup.opts.Bounds.Requests
+	if !g.requests.Enter(who, n) {
 		v.refuseAtBound(BoundRequests, "requests", n)
 		return
 	}
+	defer g.requests.Leave(who)
 	v.judge()
 }
 
@@ -170,13 +173,13 @@ func (v *visit) wait() bool {
 		v.tooLong()
 		return true
 	}
-	bound := int64(v.setup.opts.Bounds.Waiting)
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > bound {
+	who, bound := gate.WhoAt(v.event.Source), v.setup.opts.Bounds.Waiting
+	if !g.waiting.Enter(who, bound) {
 		v.pass.Settle(weir.Outcome{Time: now()})
 		v.refuseAtBound(BoundWaiting, "waiting requests", bound)
 		return false
 	}
+	defer g.waiting.Leave(who)
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()
 	timer := g.env.Clock.AfterFunc(most, cancel)
@@ -202,8 +205,8 @@ func (v *visit) tooLong() {
 }
 
 // refuseAtBound refuses a question because a bound of the gate is reached.
-func (v *visit) refuseAtBound(bound, unit string, limit int64) {
+func (v *visit) refuseAtBound(bound, unit string, limit int) {
 	v.gate.env.Observer.Bounded(bound)
 	v.refuse(&weir.Answer{Verdict: weir.Refuse, Reason: weir.Overload,
-		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: limit}})
+		Figure: weir.Figure{By: gateName, Rule: "bounds." + bound, Unit: unit, Limit: int64(limit)}})
 }

@@ -57,11 +57,13 @@ const (
 
 // Bounds keep what is asked from filling the server up.
 type Bounds struct {
-	// Open connections. One more is closed at once. Default 10000.
+	// Open connections. For one more, the address with the most loses its newest. If that is the newcomer's own, or has
+	// no more than others, the newcomer is closed at once. Default 10000.
 	Connections int `yaml:"connections"`
-	// Questions under way and waiting. One more is refused with 503. Default 10000.
+	// Questions under way and waiting. One more is refused with 503. One client gets few of the last tenth. Default
+	// 10000.
 	Requests int `yaml:"requests"`
-	// Answers that a throttle may hold back at a time. One more is refused with 503. Default 5000.
+	// Answers that a throttle may hold back at a time. One more is refused with 503, likewise. Default 5000.
 	Waiting int `yaml:"-"`
 	// Request line and headers, those of the client included. More gets 431. Default 64KiB.
 	Header weir.Size `yaml:"-"`

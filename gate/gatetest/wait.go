@@ -58,9 +58,17 @@ func Stop(t testing.TB, g interface{ Stop(context.Context) error }) {
 }
 
 // Dial connects. The connection ends with the test, also with one that fails.
-func Dial(t testing.TB, to net.Addr) net.Conn {
+func Dial(t testing.TB, to net.Addr) net.Conn { t.Helper(); return dial(t, net.Dialer{}, to) }
+
+// DialFrom is Dial from 127.0.0.host, so that a test can have several sources.
+func DialFrom(t testing.TB, host byte, to net.Addr) net.Conn {
 	t.Helper()
-	c, err := net.Dial(to.Network(), to.String())
+	return dial(t, net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, host)}}, to)
+}
+
+func dial(t testing.TB, from net.Dialer, to net.Addr) net.Conn {
+	t.Helper()
+	c, err := from.Dial(to.Network(), to.String())
 	if err != nil {
 		t.Fatal(err)
 	}

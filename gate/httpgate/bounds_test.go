@@ -141,7 +141,7 @@ func TestWaitingBound(t *testing.T) {
 	c := g.dial()
 	g.send(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	turn := receive(t, l.Turns)
-	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Len() == 1 })
 	res, body := g.do(g.request("GET", "/", nil))
 	if doc := problemOf(t, body); res.StatusCode != 503 || doc["policy"] != "bounds.waiting" {
 		t.Errorf("%v %s", res.Status, body)

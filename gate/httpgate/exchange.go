@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 	"weir/gate/refusal"
 	"weir/identify"
 	"weir/internal/http1"
@@ -43,6 +44,8 @@ type requestState struct {
 	origin              identify.Origin
 	event               weir.Event // since it came: Time is when it began, ID what client and log are shown
 	bodied              bool       // it has a body
+	counted             bool       // among the gate's requests
+	who                 gate.Who   // whose it is, at the bounds that all clients share
 	early               int64      // bytes of the body that were read before the request had a place
 	earlyErr            error      // why that failed
 	tokenErr            error      // why its token is not good

@@ -39,7 +39,8 @@ type Gate struct {
 	endArrivals context.CancelFunc
 	draining    atomic.Bool
 	patience    time.Duration // firstRequest, except in tests
-	waiting     atomic.Int64
+	requests    gate.Tally    // that were let in
+	waiting     gate.Tally    // requests that a throttle holds back
 	bodies      bodyRoom
 
 	unlisted identify.Unlisted

@@ -223,11 +223,11 @@ func TestWaitAndGo(t *testing.T) {
 		}()
 	}
 	first, second := receive(t, l.Turns), receive(t, l.Turns)
-	needs.Wait(t, "two waiting", func() bool { return g.waiting.Load() == 2 })
+	needs.Wait(t, "two waiting", func() bool { return g.waiting.Len() == 2 })
 	first.Grant()
 	receive(t, answers)
-	if g.waiting.Load() != 1 {
-		t.Errorf("%d waiting", g.waiting.Load())
+	if g.waiting.Len() != 1 {
+		t.Errorf("%d waiting", g.waiting.Len())
 	}
 	second.Refuse(weir.WaitTooLong)
 	if doc := problemOf(t, receive(t, answers)); doc["reason"] != "wait-too-long" || doc["status"] != 429.0 {
@@ -255,7 +255,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			c := g.dial()
 			g.send(c, head)
 			receive(t, l.Turns)
-			needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+			needs.Wait(t, "waiting", func() bool { return g.waiting.Len() == 1 })
 			_ = c.Close()
 			if o := receive(t, l.Settled); o.Done {
 				t.Error("charged for nothing")

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"weir"
+	"weir/gate"
 	"weir/gate/httpgate/pages"
 	"weir/gate/refusal"
 	"weir/identify"
@@ -49,7 +50,7 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ProtoMajor >= 2 {
 		x.watchStream()
 	}
-	underWay := g.UnderWay.Add(1)
+	g.UnderWay.Add(1)
 	g.env.Observer.InFlight(1)
 	defer x.end()
 	x.identify()
@@ -61,8 +62,10 @@ func (g *Gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.TLS == nil && x.proof() {
 		return
 	}
-	if n := int64(x.setup.opts.Bounds.Requests); underWay > n {
-		x.refuseAtBound(BoundRequests, "requests", n)
+	x.who = gate.WhoAt(x.origin.Addr)
+	n := x.setup.opts.Bounds.Requests
+	if x.counted = g.requests.Enter(x.who, n); !x.counted {
+		x.refuseAtBound(BoundRequests, "requests", int64(n))
 		return
 	}
 	if x.misfit() || !x.judge() {
@@ -125,6 +128,9 @@ func (x *exchange) end() {
 	x.endTrace(now)
 	x.freeParts()
 	g.env.Observer.InFlight(-1)
+	if x.counted {
+		g.requests.Leave(x.who)
+	}
 	g.UnderWay.Add(-1)
 	if failure != nil {
 		panic(failure)
@@ -306,13 +312,13 @@ func (x *exchange) judge() bool {
 func (x *exchange) wait() bool {
 	g := x.gate
 	x.waited, x.waitedBy, x.waitedFor = true, x.pass.Answer.By, x.pass.Answer.Rule
-	bound := int64(x.setup.opts.Bounds.Waiting)
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > bound {
+	bound := x.setup.opts.Bounds.Waiting
+	if !g.waiting.Enter(x.who, bound) {
 		x.pass.Settle(weir.Outcome{Time: g.env.Clock.Now()})
-		x.refuseAtBound(BoundWaiting, "waiting requests", bound)
+		x.refuseAtBound(BoundWaiting, "waiting requests", int64(bound))
 		return false
 	}
+	defer g.waiting.Leave(x.who)
 	g.env.Observer.Waiting(1)
 	defer g.env.Observer.Waiting(-1)
 	if x.alone() {

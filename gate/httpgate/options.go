@@ -73,9 +73,10 @@ type Bounds struct {
 	Connections int `yaml:"connections"`
 	// Connections whose PROXY header or TLS handshake is under way. For one more, the same holds. Default 2000.
 	Handshakes int `yaml:"-"`
-	// Requests under way and waiting. One more gets 503. Default 20000.
+	// Requests under way and waiting. One more gets 503. One source gets few of the last tenth. Default 20000.
 	Requests int `yaml:"requests"`
-	// Requests that a throttle may hold back at a time. One more gets 503. Default 10000.
+	// Requests that a throttle may hold back at a time. One more gets 503. One source gets few of the last tenth.
+	// Default 10000.
 	Waiting int `yaml:"waiting"`
 	// Memory of all bodies of up to 64 KiB that are read before their requests have a place at the upstream. Default
 	// 64 MiB.

@@ -149,7 +149,7 @@ func TestHTTP2Leaving(t *testing.T) {
 	ctx, cancel := contextWithCancel(req)
 	failed := make(chan error, 1)
 	go func() { _, err := c.Do(ctx); failed <- err }()
-	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Len() == 1 })
 	cancel()
 	receive(t, failed)
 	if o := receive(t, l.Settled); o.Done {

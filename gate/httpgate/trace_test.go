@@ -177,7 +177,7 @@ func TestTraceOfAWait(t *testing.T) {
 		g.do(g.request("GET", "/", nil))
 	}()
 	turn := receive(t, line.Turns)
-	needs.Wait(t, "waiting", func() bool { return g.waiting.Load() == 1 })
+	needs.Wait(t, "waiting", func() bool { return g.waiting.Len() == 1 })
 	g.clock.Advance(1500 * time.Millisecond)
 	turn.Grant()
 	receive(t, done)

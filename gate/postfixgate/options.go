@@ -107,7 +107,8 @@ type Socket struct {
 
 // Bounds keep what is asked from filling the server up.
 type Bounds struct {
-	// Open connections. One more is closed at once. Default 1000; each smtpd of Postfix has one.
+	// Open connections. For one more, the address with the most loses its newest, or the newcomer is closed. Default
+	// 1000; each smtpd of Postfix has one.
 	Connections int `yaml:"connections"`
 	// Messages whose recipients are being collected. Default 10000.
 	Mails int `yaml:"-"`

@@ -105,7 +105,8 @@ type Headers struct {
 
 // Bounds keep callers from filling the server up.
 type Bounds struct {
-	// Open connections. One more is closed at once. Default 1000; each worker of an Envoy has one or two.
+	// Open connections. For one more, the address with the most loses its newest. If that is the newcomer's own, or has
+	// no more than others, the newcomer is closed at once. Default 1000; each worker of an Envoy has one or two.
 	Connections int `yaml:"connections"`
 	// Requests under way, those that are held included. One more is answered by RESOURCE_EXHAUSTED. Default 10000.
 	Requests int `yaml:"requests"`

@@ -1,17 +1,17 @@
 package smtpgate
 
 import (
+	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"weir"
+	"weir/gate/gatetest"
 	"weir/internal/testkit/needs"
 )
 
@@ -197,15 +197,54 @@ func TestRegulars(t *testing.T) {
 	needs.Wait(t, "they leave", func() bool { return r.seen.sessions.Load() == 1 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.strangers != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
+	if r.strangers.Len() != 0 || !r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now()) ||
 		r.regulars.knows(netip.MustParseAddr("127.0.0.1"), r.clock.Now().Add(regularFor)) {
-		t.Errorf("%d strangers, %v", r.strangers, r.regulars)
+		t.Errorf("%d strangers, %v", r.strangers.Len(), r.regulars)
 	}
 	for i := range maxRegulars {
 		r.regulars.add(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}), r.clock.Now())
 	}
 	if len(r.regulars) > maxRegulars {
 		t.Errorf("%d are remembered", len(r.regulars))
+	}
+}
+
+// TestNoSourceKeepsOthersOut: one stranger holds all sessions that strangers may have. Others come in, and the newest
+// sessions of that one are told so, also in the middle of a text, which can only be one for the command address.
+func TestNoSourceKeepsOthersOut(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(r *rig) {
+		r.opts.Bounds = Bounds{Sessions: 20}
+		r.opts.Command = "weir@mail.example.org"
+		r.env.Commands = func(context.Context, time.Time, string, io.Reader) error { return nil }
+	})
+	from := func(host byte) *client {
+		conn := gatetest.DialFrom(t, host, r.Addr())
+		return &client{t, conn, bufio.NewReader(conn)}
+	}
+	var greedy, others []*client
+	for range 18 {
+		c := from(2)
+		c.expect("220 ")
+		greedy = append(greedy, c)
+	}
+	for _, command := range []string{"EHLO x", "MAIL FROM:<eve@example.com>", "RCPT TO:<weir@mail.example.org>"} {
+		greedy[17].cmd(command, "250 ")
+	}
+	greedy[17].cmd("DATA", "354 ")
+	for i := range 2 {
+		c := from(byte(3 + i))
+		c.expect("220 ")
+		others = append(others, c)
+		greedy[17-i].expect("421 4.7.0 too many sessions")
+		greedy[17-i].ended()
+	}
+	for _, c := range append(others, greedy[:16]...) {
+		c.cmd("EHLO x", "250 ")
+	}
+	from(2).expect("421 4.7.0 mail.example.org too many sessions") // no source makes room for itself
+	if n := r.seen.count("bound sessions"); n != 3 {
+		t.Errorf("%d counted", n)
 	}
 }
 
@@ -335,33 +374,16 @@ func TestTime(t *testing.T) {
 	t.Run("known", func(t *testing.T) { // who has logged in, or sent a mail, has the time that others have
 		r := newRig(t, func(r *rig) {
 			r.opts.Networks = prefixes("127.0.0.0/8")
+			r.hasty = func(t *Timeouts) { t.Login = 100 * soon }
 		})
 		clients := []*client{r.as("ann"), r.greeted()}
-		r.mu.Lock()
-		conns := slices.Collect(maps.Keys(r.sessions))
-		r.mu.Unlock()
+		for _, c := range clients {
+			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
+		}
+		r.dial().expect("421 4.4.2 nobody logged in for too long") // it came later
 		for _, c := range clients {
 			c.mail("ann@example.org", "ann@inside.example.org", hello, "250 ")
 			c.cmd("QUIT", "221 ")
-		}
-		needs.Wait(t, "the sessions end", func() bool { // until then the connections are theirs
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return len(r.sessions) == 0
-		})
-		for _, c := range conns {
-			if !c.known {
-				t.Error("nobody is known")
-			}
-			if c.logIn = time.Unix(0, 1); c.arm(time.Now()) != nil {
-				t.Error("the session ends")
-			}
-			if c.receive(); !c.dataEnd.After(time.Now()) {
-				t.Error("there is no time for a text")
-			}
-		}
-		if len(conns) != len(clients) {
-			t.Errorf("%d sessions", len(conns))
 		}
 	})
 	t.Run("half a mail", func(t *testing.T) {

@@ -7,9 +7,11 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"weir/gate"
+	"weir/identify"
 )
 
 // A conn is the connection of a client, below TLS. It keeps answers until the next read, so that answers to pipelined
@@ -22,9 +24,9 @@ type conn struct {
 	id       string
 	source   netip.Addr
 	group    netip.Addr
-	until    time.Time // the end of the session
-	logIn    time.Time // its end if no user is known by then
-	stranger bool      // the source is unknown; guarded by the gate
+	until    time.Time  // the end of the session
+	logIn    time.Time  // its end if no user is known by then
+	seat     *gate.Seat // among strangers; nil where the source is known. Guarded by the gate
 
 	known   bool      // a user has logged in, or sent a message without AUTH
 	free    bool      // the client may send without AUTH
@@ -34,7 +36,8 @@ type conn struct {
 	closed  bool
 	out     []byte
 
-	mu sync.Mutex // held while the deadline is set
+	mu     sync.Mutex  // held while the deadline is set
+	ousted atomic.Bool // another source needs the room
 }
 
 const (
@@ -45,8 +48,8 @@ const (
 
 func newConn(g *Gate, s *setup, tcp *net.TCPConn, source netip.Addr) *conn {
 	now, t := time.Now(), &s.opts.Timeouts
-	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source, group: groupOf(source),
-		until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
+	return &conn{Conn: tcp, gate: g, setup: s, id: gate.NewID(), source: source,
+		group: identify.Network(source, 32, 64).Addr(), until: now.Add(t.Session.Std()), logIn: now.Add(t.Login.Std())}
 }
 
 // An end is the error of a session that this side ends, with the last answer.
@@ -60,6 +63,7 @@ var (
 	endSession = &end{BoundTime, "421 4.4.2 the session took too long"}
 	endLogIn   = &end{BoundTime, "421 4.4.2 nobody logged in for too long, and no mail came"}
 	endData    = &end{BoundTime, "421 4.4.2 the mail took too long"}
+	endRoom    = &end{"", "421 4.7.0 too many sessions, try again later"}
 	endSilent  = &end{}
 )
 
@@ -102,6 +106,8 @@ func (c *conn) arm(start time.Time) *end {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
+	case c.ousted.Load():
+		return endRoom
 	case c.gate.Stopping() && !receiving:
 		return endStop
 	case !now.Before(over):
@@ -128,6 +134,14 @@ func (c *conn) receive() {
 }
 
 func (c *conn) received() { c.dataEnd = time.Time{} }
+
+// makeRoom ends the session of a stranger within a second. Any goroutine may call it.
+func (c *conn) makeRoom() {
+	c.gate.env.Observer.Bounded(BoundSessions)
+	c.ousted.Store(true)
+	c.wake()
+	time.AfterFunc(drainTime, c.cut)
+}
 
 // wake ends the wait for the client when the gate stops.
 func (c *conn) wake() {

@@ -75,11 +75,7 @@ func FuzzSession(f *testing.F) {
 		if err != nil && len(say) < 200<<10 {
 			t.Fatalf("%v after %q", err, answers)
 		}
-		needs.Wait(t, "the session ends", func() bool {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			return len(r.sessions) == 0
-		})
+		needs.Wait(t, "the session ends", func() bool { return r.UnderWay.Load() == 0 })
 		accepted, ran = r.spool.accepted.Load()-accepted, commands.Load()-ran
 		if queued := int64(strings.Count("\n"+string(answers), "\n250 2.0.0 OK: queued as ")); queued > accepted+ran {
 			t.Errorf("%d queued, %d accepted, %d commands: %q", queued, accepted, ran, answers)

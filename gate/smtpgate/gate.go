@@ -35,9 +35,9 @@ type Gate struct {
 	clients clients
 
 	mu        sync.Mutex
-	sessions  map[*conn]struct{}
+	known     int // sessions of known sources
+	strangers gate.Crowd
 	bySource  map[netip.Addr]int
-	strangers int // sessions of unknown sources
 	regulars  regulars
 }
 
@@ -51,7 +51,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	if err != nil {
 		return nil, err
 	}
-	g := &Gate{env: env, sessions: map[*conn]struct{}{}, bySource: map[netip.Addr]int{}, regulars: regulars{}}
+	g := &Gate{env: env, bySource: map[netip.Addr]int{}, regulars: regulars{}}
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "sessions",
 		Open: func(s *setup) (gate.Listener, error) { return g.env.Sockets.Listen(s.opts.Listen, gate.Socket{}) },

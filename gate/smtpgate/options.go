@@ -223,8 +223,8 @@ type Step struct {
 // Bounds keep clients from filling the server up.
 type Bounds struct {
 	// Open sessions. One more is told so (421) and closed. A tenth of them is kept for your networks, for sessions that
-	// have logged in, and for sources from which somebody logged in within a day, so that strangers cannot take them
-	// all. Default 1000.
+	// have logged in, and for sources from which somebody logged in within a day. When strangers have all others, the
+	// source with the most of them loses its newest to one with fewer. Default 1000.
 	Sessions int `yaml:"sessions"`
 	// Open sessions of one source: an address, or an IPv6 /64. Default 100.
 	PerSource int `yaml:"per_source"`

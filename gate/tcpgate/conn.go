@@ -151,12 +151,12 @@ func (c *conn) judge() bool {
 // wait holds the connection unread until its turn comes or is called off. It reports false when too many are waiting,
 // or the client has left.
 func (c *conn) wait() bool {
-	g := c.gate
-	defer g.waiting.Add(-1)
-	if g.waiting.Add(1) > int64(c.setup.opts.Bounds.Waiting) {
+	g, who := c.gate, gate.WhoAt(c.event.Source)
+	if !g.waiting.Enter(who, c.setup.opts.Bounds.Waiting) {
 		g.env.Observer.Bounded(BoundWaiting)
 		return false
 	}
+	defer g.waiting.Leave(who)
 	g.env.Observer.Waiting(1)
 	defer g.env.Observer.Waiting(-1)
 	defer c.watch()()

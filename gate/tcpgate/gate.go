@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync/atomic"
 
 	"weir"
 	"weir/gate"
@@ -26,7 +25,7 @@ type Gate struct {
 	*gate.Skeleton[setup]
 	env     Env
 	crowd   gate.Crowd // all connections, or sessions of udp
-	waiting atomic.Int64
+	waiting gate.Tally // connections that a throttle holds back
 	failing logs.Line  // the upstream cannot be reached
 	udp     *forwarder // nil for tcp, and before Listen
 }

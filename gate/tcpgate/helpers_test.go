@@ -127,7 +127,7 @@ func startWith(t testing.TB, o Options, accept, chain *policy.Chain) *rig {
 	r.Gate, r.addr = g, g.Addr().String()
 	t.Cleanup(func() {
 		_ = g.Stop(ended())
-		if n, w, o := g.Open.Load(), g.waiting.Load(), r.seen.connections.Load(); n != 0 || w != 0 || o != 0 {
+		if n, w, o := g.Open.Load(), g.waiting.Len(), r.seen.connections.Load(); n != 0 || w != 0 || o != 0 {
 			t.Errorf("%d open (%d observed), %d waiting after the stop", n, o, w)
 		}
 		needs.Wait(t, "no goroutine is left", func() bool { return runtime.NumGoroutine() <= before })

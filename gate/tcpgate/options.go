@@ -79,7 +79,8 @@ type Bounds struct {
 	// Open connections, for tcp. For one more, the source with the most loses its newest. If that source is the
 	// newcomer's own, or has no more than others, the newcomer is closed at once. Default 20000.
 	Connections int `yaml:"connections"`
-	// Connections that a throttle may hold back at a time, for tcp. One more is closed. Default 10000.
+	// Connections that a throttle may hold back at a time, for tcp. One more is closed. One source gets few of the last
+	// tenth. Default 10000.
 	Waiting int `yaml:"waiting"`
 	// Clients with a session, for udp: an address and port each. For one more, the address with the most loses its
 	// newest session. Where none has more than others, the packets of one more are dropped until one has been idle for

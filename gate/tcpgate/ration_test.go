@@ -94,7 +94,7 @@ func TestParallelConnections(t *testing.T) {
 			flowed := func() int64 { return g.seen.in.Load() + g.seen.out.Load() }
 			for g.clock.Now().Before(epoch.Add(length)) {
 				needs.Wait(t, "somebody waits for the clock", func() bool {
-					return int64(g.clock.Pending()) > g.Open.Load() || g.waiting.Load() > 0
+					return int64(g.clock.Pending()) > g.Open.Load() || g.waiting.Len() > 0
 				})
 				now := g.clock.Now()
 				if n, most := flowed(), int64(now.Sub(epoch).Seconds()*rate)+burst*9/8; n > most {

@@ -2,6 +2,7 @@ package tcpgate
 
 import (
 	"context"
+	"net"
 	"testing"
 	"time"
 
@@ -54,7 +55,7 @@ func TestLeavingWhileWaiting(t *testing.T) {
 			if o := receive(t, l.Settled); o.Done || l.GoneOn.Load() != 0 {
 				t.Errorf("settled %+v, %d away", o, l.GoneOn.Load())
 			}
-			needs.Wait(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Load() == 0 })
+			needs.Wait(t, "gone", func() bool { return g.Open.Load() == 0 && g.waiting.Len() == 0 })
 		})
 	}
 }
@@ -93,6 +94,31 @@ func TestWaitingBound(t *testing.T) {
 	}
 	turn.Grant()
 	passes(t, c)
+}
+
+// TestNoSourceTakesAllWaits: one address leaves a tenth of the waits to others.
+func TestNoSourceTakesAllWaits(t *testing.T) {
+	l := newLine()
+	g := start(t, Options{Upstream: echo(t), Bounds: Bounds{Waiting: 20}}, l)
+	waits := func(ip string, n int64) *net.TCPConn {
+		t.Helper()
+		c := g.dialFrom(ip)
+		needs.Wait(t, "waiting", func() bool { return g.seen.waiting.Load() == n })
+		return c
+	}
+	var conns []*net.TCPConn
+	for i := range int64(18) {
+		conns = append(conns, waits("127.0.0.2", i+1))
+	}
+	g.turnsAway("127.0.0.2")
+	conns = append(conns, waits("127.0.0.3", 19), waits("127.0.0.4", 20))
+	g.turnsAway("127.0.0.5")
+	for len(l.Turns) > 0 {
+		receive(t, l.Turns).Grant()
+	}
+	for _, c := range conns {
+		passes(t, c)
+	}
 }
 
 func TestConnectionsBound(t *testing.T) {
