@@ -37,8 +37,8 @@ type Options struct {
 	Strict bool `yaml:"strict"`
 	// How many requests may be held in each of the two lanes. One more is refused. Default 1000.
 	Waiting int `yaml:"waiting"`
-	// How many people may wait in line in the waiting room. One more keeps their number and is asked to come again.
-	// Default 10000.
+	// How many people may wait in line in the waiting room. One more keeps their number and is asked to come again,
+	// and so does one of an address that has many, in the last tenth. Default 10000.
 	Line int `yaml:"line"`
 	// How long a request may be held. Default 30s.
 	MaxWait weir.Duration `yaml:"max_wait"`

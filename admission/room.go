@@ -9,6 +9,7 @@ import (
 	"weir"
 	"weir/farm"
 	"weir/internal/queue"
+	"weir/internal/tables"
 )
 
 const (
@@ -178,7 +179,7 @@ func (l *Lanes) present(number uint64, source netip.Addr, covers int, at int64) 
 	if p == nil {
 		who := clientOf(source)
 		switch {
-		case r.order.len()+r.called >= l.o.Line:
+		case !tables.MayTake(l.clients[who], r.order.len()+r.called, l.o.Line):
 			s.State = Full
 			l.counts.LineFull++
 			return s

@@ -227,6 +227,31 @@ func TestLineIsBounded(t *testing.T) {
 	r.state(late, Called, 0) // the number was kept
 }
 
+// TestOneClientDoesNotFillTheLine: one address leaves a tenth of the line to others, and all may be in it.
+func TestOneClientDoesNotFillTheLine(t *testing.T) {
+	r, _ := crowded(t, Options{Line: 20})
+	show := func(number uint64, client int, want State) {
+		t.Helper()
+		if s := r.l.Present(number, address(client), 1, r.now); s.State != want {
+			t.Fatalf("client %d: %s, want %s", client, s.State, want)
+		}
+	}
+	var greedy []uint64
+	for range 18 {
+		greedy = append(greedy, r.l.Number(r.now))
+		show(greedy[len(greedy)-1], 10, InLine)
+	}
+	late := r.l.Number(r.now)
+	show(late, 10, Full)
+	show(r.l.Number(r.now), 11, InLine)
+	show(r.l.Number(r.now), 12, InLine)
+	show(late, 13, Full)
+	show(greedy[17], 10, InLine) // who is in line stays
+	if s := r.stats(); s.LineFull != 2 || s.InLine != 20 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestMemoryOfThoseLetInIsBounded(t *testing.T) {
 	r := newRig(t, Options{Concurrent: 1})
 	r.l.room.most = 3

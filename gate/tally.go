@@ -4,12 +4,13 @@ import (
 	"hash/maphash"
 	"net/netip"
 	"sync/atomic"
+
+	"weir/internal/tables"
 )
 
-// A Tally bounds how much is under way at once for all sources together, such as requests. Of the last tenth of the
-// bound a source may have as large a share as is free of the bound: with five percent free, five percent of the free
-// places. So few sources with much under way leave room for many others, and one alone can use nine tenths. What is
-// under way is never cut off.
+// A Tally bounds how much is under way at once for all sources together, such as requests. The rule is that of
+// tables.MayTake: a source gets few of the last tenth, so that there is room for others. What is under way is never cut
+// off.
 //
 // How much each source has is counted in two tables of a fixed size; where others share both of its counters, it may
 // seem to be a little more. The zero value is empty. A Tally is safe for concurrent use and never allocates.
@@ -35,9 +36,8 @@ func WhoIs(name string) Who { return Who(maphash.String(whoSeed, name)) }
 // Enter counts one more of a source, of which there may be most in all. It reports false, and counts nothing, when that
 // is one too many.
 func (t *Tally) Enter(who Who, most int) bool {
-	free := int64(most) + 1 - t.n.Add(1) // with the one that it would have
-	own := t.add(who, 1)
-	if free <= 0 || free <= int64(most)/10 && own > max(1, free*free/int64(most)) {
+	used := t.n.Add(1) - 1
+	if own := t.add(who, 1) - 1; !tables.MayTake(int(own), int(used), most) {
 		t.Leave(who)
 		return false
 	}
@@ -54,7 +54,7 @@ func (t *Tally) Leave(who Who) {
 func (t *Tally) Len() int { return int(t.n.Load()) }
 
 // add returns how many a source now has.
-func (t *Tally) add(who Who, n int32) int64 {
+func (t *Tally) add(who Who, n int32) int32 {
 	a, b := &t.have[0][who%(1<<12)], &t.have[1][who>>32%(1<<12)]
-	return int64(min(a.Add(n), b.Add(n)))
+	return min(a.Add(n), b.Add(n))
 }
