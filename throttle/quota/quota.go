@@ -146,8 +146,7 @@ func (q *Quota) current(a *account) *rules {
 	return rs
 }
 
-// borrow asks the engine of a farm for what an event needs, and then decides about the event. The account's borrower
-// asks for all events that wait at the same time.
+// borrow asks the engine of a farm for what an event needs, and then decides about the event.
 func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, n next, a *weir.Answer) next {
 	acc.shard.mu.Lock()
 	rs := q.current(acc)
@@ -247,12 +246,12 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		acc.shard.mu.Unlock()
 		return
 	}
-	w := &engineWaiter{cost: h.N, asks: asks, version: rs.version}
-	*h = q.enterLater(acc, p, *h, w, acc.shard.clock(nanos(rs.lender.Now())), a)
+	*h = q.enterLater(rs, acc, p, *h, asks, a)
 }
 
 // enterLater is enter when the engine of a farm has answered. The hold is a copy, for the heap.
-func (q *Quota) enterLater(acc *account, p *borrower, h weir.Hold, w *engineWaiter, now int64, a *weir.Answer) weir.Hold {
+func (q *Quota) enterLater(rs *rules, acc *account, p *borrower, h weir.Hold, asks uint64, a *weir.Answer) weir.Hold {
+	w := &engineWaiter{cost: h.N, asks: asks, version: rs.version}
 	w.decide = func(rs *rules, now int64, failed bool) uint64 {
 		figures := a.Figures
 		a.Clear()
@@ -260,7 +259,7 @@ func (q *Quota) enterLater(acc *account, p *borrower, h weir.Hold, w *engineWait
 		acc.update(rs)
 		return q.enter(rs, &h, now, failed, a)
 	}
-	p.waitForEngine(w, now)
+	p.waitForEngine(w, acc.shard.clock(nanos(rs.lender.Now())))
 	return h
 }
 
@@ -476,8 +475,7 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	}
 }
 
-// checkRule adds a rule's figure to the answer. If the event does not fit into the rule, its verdict becomes at least
-// as bad as the rule says.
+// checkRule adds a rule's figure to the answer, and makes the verdict worse if the event does not fit into the rule.
 func (b *bill) checkRule(r *rule, t *terms, a *weir.Answer) {
 	st := b.account.state(r)
 	r.roll(st, t, b.now)
@@ -556,8 +554,7 @@ func (b *bill) worsen(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	}
 }
 
-// short makes the figure of the rule last checked say that less is left than the event costs: the rest is kept for
-// those in line.
+// short makes the last figure say that less is left than the event costs: what is left is for those in line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
@@ -621,8 +618,7 @@ func (b *bill) wait(a *weir.Answer) {
 	l.call(b.rules, b.now)
 }
 
-// ownerOf returns the account that a hold is charged to. If strangers share it, it also returns the stranger of the
-// event.
+// ownerOf returns the account that a hold is charged to, and the stranger of the event if strangers share it.
 func ownerOf(h *weir.Hold) (*account, *stranger) {
 	switch ref := h.Ref.(type) {
 	case *waiter:
