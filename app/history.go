@@ -83,8 +83,7 @@ func (h *history) sampleAll() {
 	h.timer = h.clock.AfterFunc(console.HistoryEvery, h.tick)
 }
 
-// recordOf returns the record of something. If it has none yet, as it is newer than the last sample, the record begins
-// with what was read just now.
+// recordOf returns the record of something. What has none yet gets one that begins with what was read just now.
 func (h *history) recordOf(what any, c *columns, read reading, now time.Time) *record {
 	r := h.records[what]
 	if r == nil {

@@ -117,8 +117,7 @@ func (c *call) windowStart(w *wanted) int64 {
 }
 
 // noteTold notes that the calling node has told what it knows of a rule that a new engine has closed. The rule opens
-// when all nodes have told, or when all that counts was granted by the new engine. If a node does not know what its
-// earlier run was granted, only the latter opens it.
+// when all nodes have told, or when all that counts was granted by the new engine.
 func (c *call) noteTold(w *wanted) {
 	r := w.rule
 	open := c.windowStart(w) > c.birth
@@ -238,7 +237,6 @@ func (c *call) forget(w *wanted) {
 	}
 }
 
-// settleBuckets is settle for a sliding window.
 func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 	r := w.rule
 	if own.slice == r.bucket {
@@ -263,7 +261,6 @@ func (c *call) settleBuckets(w *wanted, own memOwn, look bool) {
 	}
 }
 
-// settleSteady is settle for a steady rate.
 func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 	r := w.rule
 	w.cur, w.own = own.total, own
@@ -284,8 +281,8 @@ func (c *call) settleSteady(w *wanted, own memOwn, known, look bool) {
 	w.fits = w.steadyFits(c.room(w))
 }
 
-// room is how much more may be owed. What was taken ahead may be spent as late as life allows, together with what is
-// taken then. So it is less by life.
+// room is how much more may be owed. It is less by life, as what was taken ahead may be spent as late as that, together
+// with what is taken then.
 func (c *call) room(w *wanted) float64 {
 	life := w.life
 	if c.now < w.rule.held {

@@ -34,9 +34,10 @@ type borrower struct {
 // An engineWaiter is an event that waits for the engine's answer. It is decided about as soon as that has come, in
 // order.
 type engineWaiter struct {
-	cost  int64
-	asks  uint64 // the rules that have no room for it
-	tries int
+	cost    int64
+	asks    uint64 // the rules that have no room for it
+	version uint32 // of these rules: after a reload they are others
+	tries   int
 	// decide decides about it, and reports which rules have no room yet.
 	decide func(rs *rules, now int64, failed bool) (asks uint64)
 	done   chan struct{}
@@ -309,7 +310,7 @@ func (p *borrower) demand(rs *rules, nodes, now int64) (need, more [MaxPolicies]
 	a := p.account
 	for i, w := range p.waiting {
 		w.tries++
-		a.each(rs, w.asks, func(r *rule, t *terms, _ *state) {
+		a.each(rs, rs.still(w.asks, w.version), func(r *rule, t *terms, _ *state) {
 			if n := r.need(w.cost, t); i == 0 {
 				need[r.slot] = n
 			} else {
@@ -469,7 +470,9 @@ func (p *borrower) serve(rs *rules, now int64, failed bool) {
 	waiting := p.waiting
 	p.waiting = nil
 	for _, w := range waiting {
-		if w.asks = w.decide(rs, now, failed); w.asks != 0 && w.tries >= maxTries {
+		// After a reload, what has failed is not what the event needs now.
+		w.asks, w.version = w.decide(rs, now, failed && w.version == rs.version), rs.version
+		if w.asks != 0 && w.tries >= maxTries {
 			w.asks = w.decide(rs, now, true)
 		}
 		if w.asks != 0 {

@@ -76,8 +76,7 @@ func (r *rule) leaveToOthers(st *state, t *terms, n int64) {
 	st.others += d.others(mine)
 }
 
-// demand is how much waits here if n more are asked for. All nodes must divide the limit alike, so it is what the
-// others were told last.
+// demand is how much waits here if n more are asked for, as the others were last told: all must divide the limit alike.
 func (st *state) demand(n int64) int64 {
 	if p := st.peers(); st.waiting > 0 && p.told > 0 {
 		return p.told
@@ -96,8 +95,7 @@ func (r *rule) taken(st *state, e *peer) int64 {
 	return e.parts.total.at(ringSlot(st.start))
 }
 
-// A division divides a limit among the nodes that have taken something or at which somebody waits, in the order of
-// their names.
+// A division divides a limit among the nodes where something was taken or waits, in the order of their names.
 type division struct {
 	limit, number int64
 	count         int

@@ -2,7 +2,7 @@
 //
 // A Quota holds every event against all policies that match it, and charges all of them or none. An event over a limit
 // is refused, or may go on for a stamp, or joins its account's line: it is called when every policy allows
-// it, first come first served, ahead of newcomers. Whoever leaves the line moves the others up.
+// it, first come first served, ahead of events that come later. Whoever leaves the line moves the others up.
 //
 // Most programs want New and Allow. Gates want Judge and Settle, and call Advance when Alarm said so. All methods are
 // safe for concurrent use, and time is always passed in. An admitted event allocates nothing once its account is known.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/farm/farmtest"
 )
 
 // No more requests are under way than there are places, on all nodes together, and a dead node's come free.
@@ -587,4 +588,50 @@ func TestExactDiscardsAreBounded(t *testing.T) {
 			t.Errorf("%d are kept, %d wait", s.Kept, len(l.discards))
 		}
 	})
+}
+
+// TestReloadBeforeTheEngineIsAsked: a reload may take away the policy for which an event needs the engine: right after
+// the event was judged, or right before the call.
+func TestReloadBeforeTheEngineIsAsked(t *testing.T) {
+	t.Parallel()
+	o := func(name string) Options {
+		return one(Policy{Name: name, Limit: Count(1), Period: hour, Farm: FarmExact})
+	}
+	now := time.Now()
+	for _, early := range []bool{true, false} {
+		q, err := New(o("old"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		reload := func() {
+			if err := q.Configure(o("new"), now); err != nil {
+				t.Error(err)
+			}
+		}
+		var once sync.Once
+		l := q.Lend(Lending{Pot: farmtest.NewPot(func() time.Time { return now }), Name: "plans", Run: "n",
+			Now: func() time.Time { return now }, Since: func() time.Duration { return 0 },
+			Farm: func() []string { return []string{"n"} }, Call: func([]byte) error { return nil },
+			Nodes: func() int { // it is asked just before the call
+				if !early {
+					once.Do(reload)
+				}
+				return 1
+			}})
+		var a weir.Answer
+		ev := &weir.Event{Time: now, Account: "ann", Cost: 1}
+		acc, g := q.table.find(q.rules.Load(), ev, nanos(now), enter)
+		n := q.judge(q.rules.Load(), acc, g, ev, nanos(now), false, &a)
+		if n.step != toAsk {
+			t.Fatalf("the engine is not to be asked: %+v", n)
+		}
+		if early {
+			reload()
+		}
+		q.goOn(t.Context(), acc, g, ev, nanos(now), false, n, &a)
+		if a.Verdict != weir.Admit || a.Figures[0].Rule != "new" || q.Allow(now, "ann") || !q.Allow(now, "bob") {
+			t.Errorf("early %v: %+v", early, a)
+		}
+		l.Close()
+	}
 }

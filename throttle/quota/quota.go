@@ -106,10 +106,11 @@ const (
 	toAsk        // ask the engine of a farm
 )
 
-// next is a step and, with toAsk, the rules because of which the engine is asked.
+// next is a step and, with toAsk, the rules because of which the engine is asked, and their version.
 type next struct {
 	step
-	asks uint64
+	asks    uint64
+	version uint32
 }
 
 // goOn does one step after the other until the event is decided about. The account is pinned, so that it is not
@@ -128,7 +129,7 @@ func (q *Quota) goOn(ctx context.Context, acc *account, g *stranger, of *weir.Ev
 			acc.shard.mu.Lock()
 			n = q.judge(q.current(acc), acc, g, &ev, now, true, a)
 		case toAsk:
-			n = q.borrow(acc, g, &ev, paid, n.asks, a)
+			n = q.borrow(acc, g, &ev, paid, n, a)
 		}
 		if n.step != settled {
 			acc.unpin() // each step pins it
@@ -145,36 +146,23 @@ func (q *Quota) current(a *account) *rules {
 	return rs
 }
 
-// borrow asks the engine of a farm for what an event needs, and then decides about the event. The account's borrower
-// asks for all events that wait at the same time.
-func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, asks uint64, a *weir.Answer) (n next) {
+// borrow asks the engine of a farm for what an event needs, and then decides about the event.
+func (q *Quota) borrow(acc *account, g *stranger, ev *weir.Event, paid bool, n next, a *weir.Answer) next {
 	acc.shard.mu.Lock()
 	rs := q.current(acc)
-	w := &engineWaiter{cost: rs.charge(ev, acc), asks: asks}
+	if rs.version != n.version { // a reload came in between
+		a.Clear()
+		return q.judge(rs, acc, g, ev, nanos(ev.Time), paid, a)
+	}
+	w := &engineWaiter{cost: rs.charge(ev, acc), asks: n.asks, version: n.version}
 	w.decide = func(rs *rules, now int64, failed bool) uint64 {
 		a.Clear()
 		acc.update(rs)
 		n = q.decide(rs, acc, g, ev, now, paid, failed, a)
 		return n.asks
 	}
-	l := rs.lender
-	if l == nil { // a reload has taken the engine away meanwhile
-		defer acc.shard.mu.Unlock()
-		w.decide(rs, acc.shard.latest, true)
-		return n
-	}
-	var p *borrower
-	acc.each(rs, asks, func(r *rule, _ *terms, _ *state) {
-		if r.lender != nil {
-			p = acc.borrows(rs, r).borrower
-		}
-	})
-	if p == nil {
-		defer acc.shard.mu.Unlock()
-		w.decide(rs, acc.shard.latest, true)
-		return n
-	}
-	p.waitForEngine(w, acc.shard.clock(nanos(l.Now())))
+	p := acc.borrows(rs, rs.slots[bits.TrailingZeros64(n.asks)].rule).borrower
+	p.waitForEngine(w, acc.shard.clock(nanos(rs.lender.Now())))
 	return n
 }
 
@@ -211,7 +199,7 @@ func (q *Quota) decide(rs *rules, a *account, g *stranger, ev *weir.Event, now i
 	b.check(&ev.Route, answer)
 	switch {
 	case answer.Verdict == weir.Admit && b.asks != 0:
-		return next{toAsk, b.asks}
+		return next{toAsk, b.asks, rs.version}
 	case answer.Verdict < weir.Challenge:
 		b.take(answer)
 		q.begin(rs, a, ev, answer)
@@ -258,18 +246,20 @@ func (q *Quota) Enter(h *weir.Hold, now time.Time, a *weir.Answer) {
 		acc.shard.mu.Unlock()
 		return
 	}
-	*h = q.enterLater(acc, p, *h, asks, acc.shard.clock(nanos(rs.lender.Now())), a)
+	*h = q.enterLater(rs, acc, p, *h, asks, a)
 }
 
 // enterLater is enter when the engine of a farm has answered. The hold is a copy, for the heap.
-func (q *Quota) enterLater(acc *account, p *borrower, h weir.Hold, asks uint64, now int64, a *weir.Answer) weir.Hold {
-	p.waitForEngine(&engineWaiter{cost: h.N, asks: asks, decide: func(rs *rules, now int64, failed bool) uint64 {
+func (q *Quota) enterLater(rs *rules, acc *account, p *borrower, h weir.Hold, asks uint64, a *weir.Answer) weir.Hold {
+	w := &engineWaiter{cost: h.N, asks: asks, version: rs.version}
+	w.decide = func(rs *rules, now int64, failed bool) uint64 {
 		figures := a.Figures
 		a.Clear()
 		a.Figures = figures
 		acc.update(rs)
 		return q.enter(rs, &h, now, failed, a)
-	}}, now)
+	}
+	p.waitForEngine(w, acc.shard.clock(nanos(rs.lender.Now())))
 	return h
 }
 
@@ -485,8 +475,7 @@ func (b *bill) check(route *weir.Route, a *weir.Answer) {
 	}
 }
 
-// checkRule adds a rule's figure to the answer. If the event does not fit into the rule, its verdict becomes at least
-// as bad as the rule says.
+// checkRule adds a rule's figure to the answer, and makes the verdict worse if the event does not fit into the rule.
 func (b *bill) checkRule(r *rule, t *terms, a *weir.Answer) {
 	st := b.account.state(r)
 	r.roll(st, t, b.now)
@@ -565,8 +554,7 @@ func (b *bill) worsen(a *weir.Answer, v weir.Verdict, why weir.Reason, until int
 	}
 }
 
-// short makes the figure of the rule last checked say that less is left than the event costs: the rest is kept for
-// those in line.
+// short makes the last figure say that less is left than the event costs: what is left is for those in line.
 func (b *bill) short(a *weir.Answer) {
 	if last := &a.Figures[len(a.Figures)-1]; last.Unit != unitBytes {
 		last.Remaining = min(last.Remaining, b.cost-1)
@@ -630,8 +618,7 @@ func (b *bill) wait(a *weir.Answer) {
 	l.call(b.rules, b.now)
 }
 
-// ownerOf returns the account that a hold is charged to. If strangers share it, it also returns the stranger of the
-// event.
+// ownerOf returns the account that a hold is charged to, and the stranger of the event if strangers share it.
 func ownerOf(h *weir.Hold) (*account, *stranger) {
 	switch ref := h.Ref.(type) {
 	case *waiter:

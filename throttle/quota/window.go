@@ -8,9 +8,9 @@ import (
 	"weir"
 )
 
-// buckets is how many parts of a period a sliding window counts separately. The ring has one part more: while the
-// current part is not over, the oldest one still counts in full. So no stretch of one period sees more than the limit.
-// The price is that a charge counts for up to a sixteenth of the period too long.
+// buckets is how many parts of a period a sliding window counts separately. The ring has one part more: the
+// oldest one counts in full until the current one is over. So no stretch of one period sees more than the limit, but a
+// charge counts for up to a sixteenth of the period too long.
 const buckets = 16
 
 // never is later than everything.
@@ -23,8 +23,7 @@ const never = math.MaxInt64
 //
 // A fixed window (inPeriods):
 //
-//	used    requests: charged in the current period on this node
-//	        bytes: charged on all nodes, with the debt of earlier periods
+//	used    charged in the current period: requests on this node; bytes on all nodes, with the debt of earlier periods
 //	start   when the period starts
 //	end     when it ends
 //	others  requests: charged by the other nodes in the period, and what goes first to the lines there
@@ -138,8 +137,7 @@ func (r *rule) roll(st *state, t *terms, now int64) {
 	}
 }
 
-// rescale converts what is owed if the rate has changed since start was computed. The number of requests or bytes stays
-// the same, the time that they take up does not.
+// rescale converts what is owed if the rate has changed: the same requests or bytes now take up another time.
 func (st *state) rescale(t *terms, now int64) {
 	if st.end == t.one || t.one == 0 {
 		return
@@ -397,8 +395,7 @@ func (r *rule) left(st *state, t *terms, now int64) int64 {
 	return max(0, limit-st.used-st.others)
 }
 
-// freeAt returns when the whole limit is free again if nothing more is charged. If nothing is left now, it returns when
-// something is.
+// freeAt returns when the whole limit is free again if nothing more is charged; if nothing is left, when something is.
 func (r *rule) freeAt(st *state, t *terms, now, left int64) int64 {
 	switch {
 	case r.lends(t):
@@ -415,8 +412,7 @@ func (r *rule) freeAt(st *state, t *terms, now, left int64) int64 {
 	return st.end + buckets*r.bucket
 }
 
-// idle reports whether nothing counts any more at now, so that the state may be forgotten. Any kind of rule can be idle
-// in this sense, not only kind idle.
+// idle reports whether nothing counts any more at now, so that the state may be forgotten. It is not about kind idle.
 func (r *rule) idle(st *state, t *terms, now int64) bool {
 	if r.lends(t) {
 		return r.lentIdle(st, now)
@@ -502,8 +498,7 @@ func instant(ns int64) time.Time {
 	return time.Unix(0, ns)
 }
 
-// cost returns the time that n take up at the steady rate of limit per period: n · period / limit, rounded up. Most
-// events cost 1, for which the terms have the result.
+// cost returns the time that n take up at the steady rate of limit per period: n · period / limit, rounded up.
 func cost(n int64, t *terms) int64 {
 	if n == 1 {
 		return t.one
