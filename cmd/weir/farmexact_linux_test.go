@@ -154,8 +154,8 @@ func (f *exactFarm) drain(gate int, account string, nodes ...int) (n int) {
 	return n
 }
 
-// spendsItsLoan checks that nodes that have lost the engine grant no more than what they had taken ahead: a twentieth of
-// the limit, divided by the number of nodes, and one at most where that is less. After a second they grant nothing.
+// spendsItsLoan checks that nodes that have lost the engine grant no more than what they had taken ahead: a twentieth
+// of the limit, divided by the number of nodes, and one at most where that is less. After a second they grant nothing.
 func (f *exactFarm) spendsItsLoan(gate int, account string, limit int, nodes ...int) {
 	f.t.Helper()
 	before := f.audit(account, 0, 0).seen

@@ -64,8 +64,8 @@ type memRule struct {
 	held     int64   // Steady: until when somebody may spend what they took ahead
 	heldLife int64   // Steady: how long they may
 
-	// changes are how often what some run has was changed. What runs know of them, by their marks, is never more
-	// together; it is as much where nothing is unknown to the one whom it concerns.
+	// changes are how often what some run has was changed. The changes that runs know of, by their marks, are never
+	// more together. They are as many where each run knows of all of its own.
 	changes int64
 
 	closing string              // the engine under which it is closed

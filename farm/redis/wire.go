@@ -223,7 +223,8 @@ func read(said string, ask *farm.Ask) (farm.Reply, error) {
 // usual makes a reply of what the script has answered to the usual call.
 func (r *reader) usual(ask *farm.Ask) (farm.Reply, error) {
 	now, mark := r.number(), strings.Clone(r.rest)
-	_, slice, total, _, _, stop, sum := r.number(), r.number(), r.number(), r.number(), r.number(), r.number(), r.number()
+	_, slice, total := r.number(), r.number(), r.number()
+	_, _, stop, sum := r.number(), r.number(), r.number(), r.number()
 	if r.err == nil && (r.rest != "" || len(ask.Wants) != 1) {
 		r.err = errors.New("it is too long")
 	}

@@ -226,7 +226,8 @@ func (l *Lender) lower(ctx context.Context) {
 			if ln == nil || p.calling || ln.ends <= now || ln.ceiled != ln.slice {
 				continue
 			}
-			if st.end = 0; ln.ceiling == st.used && !ln.newer { // an event that is late would spend what is not on the disk
+			st.end = 0 // an event that is late would spend what is not on the disk
+			if ln.ceiling == st.used && !ln.newer {
 				continue
 			}
 			ln.ceiling, ln.newer = st.used, false
