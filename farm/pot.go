@@ -150,7 +150,7 @@ type Grant struct {
 	Others int64 // what is counted besides Total in the window; Steady: 0
 	Left   int64 // what could be granted now
 	For    time.Duration
-	Mark   string // for the next Want: numbers of 8 bytes, of which the first are a version, Slice and Total
+	Mark   string // for the next Want
 }
 
 // Excused returns how a node stands among Nodes that began, at a time by the clock of an engine, to tell it all that it
@@ -168,15 +168,6 @@ func Excuse(entry, engine string, birth int64) (node string, excused bool) {
 		return node, false
 	}
 	return node, math.Float64frombits(binary.LittleEndian.Uint64([]byte(rest[8:]))) >= float64(birth)
-}
-
-// Owned is what a run has by a mark, whatever pot it is of.
-func Owned(mark string) int64 {
-	const at = 2 * 8 // behind the version and the slice
-	if len(mark) < at+8 {
-		return 0
-	}
-	return int64(math.Float64frombits(binary.LittleEndian.Uint64([]byte(mark[at : at+8]))))
 }
 
 // tailOf is the last 8 bytes of an engine's identity.

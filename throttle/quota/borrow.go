@@ -415,9 +415,6 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 		if k := &c.ceilings[i]; k.raised {
 			ln.ceiled, ln.ceiling, ln.newer = k.slice, k.n, false
 		}
-		if closed && r.way != level && farm.Owned(ln.mark) > st.used {
-			p.back = true // when it is open, it gives that back
-		}
 		st.others = g.Total
 		if reply.Stale { // never: numbers grow
 			st.others = min(g.Total, st.used)

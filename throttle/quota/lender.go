@@ -265,7 +265,7 @@ func (l *Lender) giveBack(ctx context.Context, p *borrower) {
 		sh.mu.Unlock()
 		l.talk(ctx, p, nil)
 		sh.mu.Lock()
-		if !p.back || p.closed || l.lost.Load() {
+		if !p.back || l.lost.Load() {
 			return
 		}
 		sh.mu.Unlock()
@@ -484,9 +484,9 @@ func (l *Lender) look(p *borrower, now int64) {
 		return
 	}
 	var again int64 = never
-	call := p.forget || p.telling || len(p.riders) > 0 || p.back && !l.lost.Load() && now >= p.shut
+	call := p.forget || p.telling || len(p.riders) > 0 || p.back && !l.lost.Load()
 	if p.back && !call {
-		again = max(now+tellLater, p.shut)
+		again = now + tellLater
 	}
 	for _, r := range rs.list {
 		if r.lender != l || !a.counts(r) {
