@@ -154,6 +154,18 @@ func (f *exactFarm) drain(gate int, account string, nodes ...int) (n int) {
 	return n
 }
 
+// spendsItsLoan checks that nodes that have lost the engine grant no more than what they had taken ahead: a twentieth
+// of the limit, divided by the number of nodes, and one at most where that is less. After a second they grant nothing.
+func (f *exactFarm) spendsItsLoan(gate int, account string, limit int, nodes ...int) {
+	f.t.Helper()
+	before := f.audit(account, 0, 0).seen
+	f.eventually("nothing goes on", func() bool { return f.drain(gate, account, nodes...) == 0 })
+	most := len(nodes) * max(1, limit/(20*len(f.nodes)))
+	if got := f.audit(account, 0, 0).seen - before; got > most {
+		f.t.Errorf("%s: %d went on without the engine, at most %d were on loan", account, got, most)
+	}
+}
+
 // TestFarmExactEngineStopped: while the engine stands still, policies do what on_loss says, and all others what they
 // always do. Afterwards the engine knows what was granted without it.
 func TestFarmExactEngineStopped(t *testing.T) {
@@ -181,8 +193,7 @@ func TestFarmExactEngineStopped(t *testing.T) {
 	}
 	f.redis.signal(syscall.SIGSTOP)
 	lost(true)
-	// What they had on loan is theirs for a second.
-	f.eventually("closed: nothing goes on", func() bool { return f.drain(closed, "early", 0, 1, 2) == 0 })
+	f.spendsItsLoan(closed, "early", 30, 0, 1, 2)
 	for i := range f.nodes {
 		status, header := f.send(context.Background(), i, closed, "late")
 		again, _ := strconv.Atoi(header.Get("Retry-After"))
@@ -289,8 +300,7 @@ func TestFarmExactCutOff(t *testing.T) {
 		_, _ = f.send(context.Background(), 2, 0, "probe")
 		return f.status(2).Counters.State == "stalled"
 	})
-	// What it had on loan when it was cut off is its own for a second.
-	f.eventually("c grants nothing", func() bool { return f.drain(0, "engine", 2) == 0 })
+	f.spendsItsLoan(0, "engine", 90, 2)
 	f.rush(180, 0, "engine", func() int { return rand.IntN(2) })
 	f.cutFrom(2, "6379", false)
 	f.rush(60, 0, "engine", anybody)

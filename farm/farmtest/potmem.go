@@ -64,14 +64,20 @@ type memRule struct {
 	held     int64   // Steady: until when somebody may spend what they took ahead
 	heldLife int64   // Steady: how long they may
 
+	// changes are how often what some run has was changed. The changes that runs know of, by their marks, are never
+	// more together. They are as many where each run knows of all of its own.
+	changes int64
+
 	closing string              // the engine under which it is closed
 	told    map[string][]string // for each node that has told what it knows, the nodes that it named
+	said    map[string]int64    // by run: what it had, as its mark says
 }
 
 // A memOwn is what one run has of a rule: total of a slice, used of which it had spent when it last called.
 type memOwn struct {
 	slice, total, used int64
 	at, life           int64 // Steady: when it was granted, and for how long; Level: life is when it ends
+	changes            int64 // Fixed, Sliding: of this run
 }
 
 // NewPot returns a pot whose engine has this clock.
@@ -111,7 +117,7 @@ func (k *memKey) clone() *memKey {
 	for id, r := range k.rules {
 		rule := *r
 		rule.own, rule.sums = maps.Clone(r.own), maps.Clone(r.sums)
-		rule.told = maps.Clone(r.told)
+		rule.told, rule.said = maps.Clone(r.told), maps.Clone(r.said)
 		c.rules[id] = &rule
 	}
 	return c
@@ -223,7 +229,7 @@ type wanted struct {
 	cur        int64 // what the engine has of this run in the slice
 	used, fits int64
 	wait       int64
-	own        memOwn
+	own        memOwn // Fixed, Sliding: before the call
 }
 
 const never = int64(farm.Never)

@@ -14,24 +14,27 @@ const buckets = 16
 
 // adopt takes over the state in the node's mark if that is newer than the engine's. The run may have returned some of
 // what the mark counts for it, by a call whose reply was lost. So only what it has used is certain to be in the sum.
+// open says when all of it is.
 func (c *call) adopt(w *wanted) {
 	r, m := w.rule, w.mark
+	if r.closing != c.engine {
+		r.said = map[string]int64{}
+	}
 	if m.ver == 0 || w.Way == farm.Level {
 		return
 	}
 	if m.ver > r.ver {
 		r.ver = m.ver
 		switch b := m.body; { // see answer
-		case w.Way == farm.Fixed && len(b) == 2:
-			if r.start != m.slice {
-				r.own = map[string]memOwn{}
-			}
-			r.start, r.end, r.sum = m.slice, b[0], b[1]
-		case w.Way == farm.Sliding && len(b) == buckets+1:
+		case w.Way == farm.Fixed && len(b) == 4:
+			r.start, r.end, r.sum = m.slice, b[2], b[3]
+			r.keepSaid(m, 0)
+		case w.Way == farm.Sliding && len(b) == buckets+3:
 			r.bucket, r.sums = m.slice, map[int64]int64{}
-			for i, n := range b {
+			for i, n := range b[2:] {
 				r.sums[m.slice-buckets+int64(i)] = n
 			}
+			r.keepSaid(m, buckets)
 		case w.Way == farm.Steady && len(b) == 1:
 			r.at, r.limit = c.now, w.Limit
 			r.owed = float64(max(0, b[0]-c.now))
@@ -40,10 +43,55 @@ func (c *call) adopt(w *wanted) {
 	if w.Way == farm.Steady {
 		r.hold(c.now, w.life)
 	}
-	if w.Way != farm.Fixed || m.slice == r.start {
-		had := min(m.own, w.Used)
-		r.own[c.ask.Run] = memOwn{slice: m.slice, total: had, used: had}
+	if w.counts() {
+		r.own[c.ask.Run], r.said[c.ask.Run] = w.told(), m.own
 	}
+}
+
+// keepSaid forgets what runs have that have not said so themselves, and what is older than a mark by some slices.
+func (r *memRule) keepSaid(m *mark, slices int64) {
+	r.changes = m.body[1]
+	maps.DeleteFunc(r.own, func(run string, own memOwn) bool {
+		_, said := r.said[run]
+		return !said || own.slice < m.slice-slices || slices == 0 && own.slice != m.slice
+	})
+}
+
+// counts reports whether what the run has by its mark is in the rule's window.
+func (w *wanted) counts() bool {
+	switch w.Way {
+	case farm.Fixed:
+		return w.mark.slice == w.rule.start
+	case farm.Sliding:
+		return w.mark.slice >= w.rule.bucket-buckets
+	}
+	return true
+}
+
+// told is what the run has for certain by its mark.
+func (w *wanted) told() memOwn {
+	had := min(w.mark.own, w.Used)
+	own := memOwn{slice: w.mark.slice, total: had, used: had}
+	if w.Way <= farm.Sliding && len(w.mark.body) > 1 && w.counts() {
+		own.changes = w.mark.body[0]
+	}
+	return own
+}
+
+// open opens the rule under an engine. If all changes are known to the runs that they concern, what each had by its
+// mark is in the sum, and it gets back what it has not spent.
+func (r *memRule) open(engine string) {
+	known := int64(0)
+	for _, own := range r.own {
+		known += own.changes
+	}
+	for run, own := range r.own {
+		if known == r.changes && own.changes > 0 {
+			own.total = max(own.total, r.said[run])
+			r.own[run] = own
+		}
+	}
+	r.engine, r.closing, r.told, r.said = engine, "", nil, nil
 }
 
 // hold notes that what is taken now may be spent until life is over.
@@ -73,7 +121,7 @@ func (c *call) roll(w *wanted) bool {
 		if r.end > 0 && r.end <= c.now {
 			start = max(start, r.end)
 		}
-		r.start, r.end, r.sum, r.own = start, end, 0, map[string]memOwn{}
+		r.start, r.end, r.sum, r.own, r.changes = start, end, 0, map[string]memOwn{}, 0
 	case farm.Sliding:
 		at := c.now / w.len
 		if at > r.bucket {
@@ -82,6 +130,13 @@ func (c *call) roll(w *wanted) bool {
 			r.bucket, r.sums, r.own = at, map[int64]int64{}, map[string]memOwn{}
 		}
 		maps.DeleteFunc(r.sums, func(b, _ int64) bool { return b < r.bucket-buckets })
+		maps.DeleteFunc(r.own, func(_ string, own memOwn) bool {
+			over := own.slice < r.bucket-buckets
+			if over {
+				r.changes = max(0, r.changes-own.changes)
+			}
+			return over
+		})
 	case farm.Steady:
 		if r.limit != w.Limit && w.Limit > 0 {
 			if r.limit > 0 {
@@ -139,7 +194,7 @@ func (c *call) noteTold(w *wanted) {
 		}
 	}
 	if open {
-		r.engine, r.closing, r.told = c.engine, "", nil
+		r.open(c.engine)
 	}
 }
 
@@ -191,9 +246,11 @@ func (c *call) settle(w *wanted, look bool) {
 	r := w.rule
 	own, known := r.own[c.ask.Run]
 	if !known && w.mark.ver > 0 && (w.Way == farm.Fixed || w.Way == farm.Sliding) {
-		had := min(w.mark.own, w.Used)
-		own = memOwn{slice: w.mark.slice, total: had, used: had} // it was forgotten to make room
+		if own = w.told(); !look { // it was forgotten to make room
+			r.changes += own.changes
+		}
 	}
+	w.own = own
 	switch w.Way {
 	case farm.Fixed:
 		if own.slice == r.start {
@@ -226,6 +283,8 @@ func (c *call) settle(w *wanted, look bool) {
 func (c *call) forget(w *wanted) {
 	r := w.rule
 	r.own, w.used, w.cur, w.fits = map[string]memOwn{}, 0, 0, w.Limit
+	w.own = memOwn{}
+	r.changes++ // nobody knows of it
 	switch w.Way {
 	case farm.Fixed:
 		r.sum = 0
@@ -350,9 +409,11 @@ func (c *call) grant(w *wanted, n int64) {
 	case farm.Fixed:
 		r.sum += n
 		own.slice, r.until = r.start, r.end
+		r.change(&own, w.own)
 	case farm.Sliding:
 		r.sums[r.bucket] += n
 		own.slice, r.until = r.bucket, (r.bucket+buckets+1)*w.len
+		r.change(&own, w.own)
 	case farm.Steady:
 		own.slice, own.at, own.life = w.own.slice, w.own.at, w.own.life
 		if n > 0 {
@@ -372,19 +433,29 @@ func (c *call) grant(w *wanted, n int64) {
 	r.own[c.ask.Run] = own
 }
 
+// change counts a change of what a run had.
+func (r *memRule) change(own *memOwn, had memOwn) {
+	own.changes = had.changes
+	if own.total != had.total || own.slice != had.slice && own.total > 0 {
+		own.changes++
+		r.changes++
+	}
+}
+
 // answer says what this run has now.
 func (c *call) answer(w *wanted, look bool) farm.Grant {
 	r := w.rule
 	g := farm.Grant{Total: w.cur, Left: max(0, w.fits)}
+	own := r.own[c.ask.Run]
 	m := mark{ver: r.ver, own: w.cur}
 	var lasts int64
 	switch w.Way {
 	case farm.Fixed:
 		g.Slice, g.Others, lasts = r.start, r.sum-w.cur, r.end-c.now
-		m.body = []int64{r.end, r.sum}
+		m.body = []int64{own.changes, r.changes, r.end, r.sum}
 	case farm.Sliding:
 		g.Slice, lasts = r.bucket, (r.bucket+1)*w.len-c.now
-		g.Others = -w.cur
+		g.Others, m.body = -w.cur, []int64{own.changes, r.changes}
 		for b := r.bucket - buckets; b <= r.bucket; b++ {
 			g.Others += r.sums[b]
 			m.body = append(m.body, r.sums[b])
@@ -400,7 +471,9 @@ func (c *call) answer(w *wanted, look bool) farm.Grant {
 			lasts = max(0, r.own[c.ask.Run].life-c.now)
 		}
 	}
-	m.slice = g.Slice
+	if m.slice = g.Slice; own.slice == m.slice && w.Way <= farm.Sliding {
+		m.own = max(m.own, r.said[c.ask.Run]) // where it is closed
+	}
 	g.For, g.Mark = time.Duration(lasts)*time.Microsecond, m.String()
 	return g
 }

@@ -8,8 +8,8 @@
 --   1: run, and the identity that the call is for, each after a byte with its length. Otherwise those of the call before;
 --   2: the live runs after their length (4 bytes), each after a byte with its length. Otherwise those of the call before;
 --   4: the usual call: seq, and of its only want, which is in fixed periods: id (12 bytes), limit, used, need, ahead, of
---   its mark version, slice and own, then period, start, end, and of its mark stop and sum. Without a mark the version
---   is 0 and the slice -1;
+--   its mark version, slice and own, then period, start, end, and of its mark the changes of the run, all changes, stop
+--   and sum. Without a mark the version is 0 and the slice -1;
 --   otherwise: seq, the number of wants (none to drop the key), and for each want: id (12 bytes), way, limit, burst,
 --   period, start, end, life, what else (1 to forget, 2 where a part is unknown;
 --   they are added up), used, need, ahead, how many numbers its mark has,
@@ -18,7 +18,7 @@
 -- more on reading and writing digits than on counting. It also spends more on an argument than on a few numbers.
 --
 -- The answer has a text for each call. It begins with what happened:
---   g  the usual call is granted: now, version, slice, own, stop, sum
+--   g  the usual call is granted: now, version, slice, own, changes of the run, all changes, stop, sum
 --   o  now, granted, stale, failed, wait, the number of runs that must tell, those runs, each after its length, and for
 --      each want: slice, total, others, left, how long, how many numbers its mark has, and those numbers
 --   u  outside of the period: now
@@ -26,7 +26,7 @@
 --   l  too many rules;  r  too many runs
 
 local STEP = 2000000
-local USUAL = 116 -- the length of what follows of a usual call
+local USUAL = 132 -- the length of what follows of a usual call
 local call, pack, unpack, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local min, max = math.min, math.max
 local KEYS, calls = KEYS, ARGV[3]
@@ -47,19 +47,20 @@ local function later(t)
   if t > now and t <= time + STEP then now = t end
 end
 
--- A key with one limit in fixed periods, which is open, is kept flat: F, id, now, version, start, stop, sum, till, the
--- number of runs, the engine after its length; and for each run its name after its length, seq, when it was seen, and
--- its slice (-1 if it has none), total and used.
-local FLAT, RUN = '<c1c12ddddddBBc0', '<Bc0ddddd'
-local ONE = '<Bc12ddddddBBc0Bc0ddddd' -- both; F is a number
+-- A key with one limit in fixed periods, which is open, is kept flat: F, id, now, version, start, stop, sum, till,
+-- changes, the number of runs, the engine after its length; and for each run its name after its length, seq, when it was
+-- seen, and its slice (-1 if it has none), total, used and changes.
+local FLAT, RUN = '<c1c12dddddddBBc0', '<Bc0dddddd'
+local ONE = '<Bc12dddddddBBc0Bc0dddddd' -- both; F is a number
 
 -- quick answers the usual call: some more of a limit that is kept flat, within its period, by a run that is known. For
 -- all others it returns nil, and has changed nothing. Each call of a function costs as much as several lines of Lua, so
 -- it has few.
 local function quick(name, kept)
   if byte(kept) ~= 70 then return nil end -- F
-  local seq, id, limit, has, need, ahead, told, slice, own = unpack('<dc12ddddddd', calls, asked)
-  local _, of, seen, ver, start, stop, sum, till, runs, kin, who, last, _, part, total, _, at = unpack(ONE, kept)
+  local seq, id, limit, has, need, ahead, told, slice = unpack('<dc12dddddd', calls, asked)
+  local _, of, seen, ver, start, stop, sum, till, changes, runs, kin, who, last, _, part, total, _, mine, at =
+    unpack(ONE, kept)
   if of ~= id or kin ~= engine then return nil end
   now = time
   if seen > now and seen <= time + STEP then now = seen end
@@ -69,14 +70,10 @@ local function quick(name, kept)
   while who ~= run do
     if found == runs then return nil end
     found = found + 1
-    who, last, _, part, total, _, at = unpack(RUN, kept, at)
+    who, last, _, part, total, _, mine, at = unpack(RUN, kept, at)
   end
-  if seq <= last then return nil end
+  if seq <= last or part < 0 and told > 0 then return nil end
   local cur, used = 0, 0
-  if part < 0 and told > 0 then
-    part, total = slice, own
-    if has < own then total = has end
-  end
   if part == start then cur = total end
   if slice == start then used = has end
   sum = sum + used - cur
@@ -86,17 +83,19 @@ local function quick(name, kept)
   if ahead > fits then ahead = fits end
   local n = need
   if ahead > 0 then n = n + ahead end
+  if used + n ~= cur then mine, changes = mine + 1, changes + 1 end
   ver, cur, sum = ver + 1, used + n, sum + n
   if now > ver then ver = now end
   local text
   if runs == 1 then
-    text = pack(ONE, 70, id, now, ver, start, stop, sum, till, 1, #kin, kin, #run, run, seq, now, start, cur, used)
+    text = pack(ONE, 70, id, now, ver, start, stop, sum, till, changes, 1, #kin, kin, #run, run, seq, now, start, cur,
+      used, mine)
   else
-    text = pack('<Bc12ddddddB', 70, id, now, ver, start, stop, sum, till, runs) .. sub(kept, 63, at - 41) ..
-      pack('<ddddd', seq, now, start, cur, used) .. sub(kept, at)
+    text = pack('<Bc12dddddddB', 70, id, now, ver, start, stop, sum, till, changes, runs) .. sub(kept, 71, at - 49) ..
+      pack('<dddddd', seq, now, start, cur, used, mine) .. sub(kept, at)
   end
   call('SET', name, text, 'KEEPTTL')
-  return pack('<Bdddddd', 103, now, ver, start, cur, stop, sum) -- g
+  return pack('<Bdddddddd', 103, now, ver, start, cur, mine, changes, stop, sum) -- g
 end
 
 -- thorough makes what answers all other calls. Most scripts do not need it.
@@ -139,8 +138,9 @@ local function thorough()
   -- only reads the want of a usual call.
   local function only(at)
     local w = { cur = 0, used = 0, way = FIXED, burst = 0, life = 0, body = {} }
-    w.id, w.limit, w.has, w.need, w.ahead, w.ver, w.slice, w.own, w.period, w.start, w.stop, w.body[1], w.body[2] =
-      unpack('<c12dddddddddddd', calls, at)
+    local b = w.body
+    w.id, w.limit, w.has, w.need, w.ahead, w.ver, w.slice, w.own, w.period, w.start, w.stop, b[1], b[2], b[3], b[4] =
+      unpack('<c12dddddddddddddd', calls, at)
     later(w.slice)
     return w
   end
@@ -150,13 +150,13 @@ local function thorough()
     if not kept then return { now = 0, runs = {}, rules = {} } end
     if byte(kept) ~= 70 then return cmsgpack.unpack(kept) end
     local r, k, _, id, runs, at = { own = {} }, { runs = {}, rules = {} }
-    _, id, k.now, r.ver, r.start, r.stop, r.sum, r.till, runs, r.engine, at = unpack(FLAT, kept)
+    _, id, k.now, r.ver, r.start, r.stop, r.sum, r.till, r.changes, runs, r.engine, at = unpack(FLAT, kept)
     k.rules[id] = r
     for i = 1, runs do
-      local name, seq, seen, part, total, used
-      name, seq, seen, part, total, used, at = unpack(RUN, kept, at)
+      local name, seq, seen, part, total, used, changes
+      name, seq, seen, part, total, used, changes, at = unpack(RUN, kept, at)
       k.runs[name] = { seq, seen }
-      if part >= 0 then r.own[name] = { part, total, used } end
+      if part >= 0 then r.own[name] = { part, total, used, 0, 0, changes } end
     end
     return k
   end
@@ -167,11 +167,11 @@ local function thorough()
     if not r or next(key.rules, id) or not r.start or r.closing or r.engine == '' then return cmsgpack.pack(key) end
     local all, runs = { '' }, 0
     for name, known in pairs(key.runs) do
-      local own = r.own[name] or { -1, 0, 0 }
+      local own = r.own[name] or { -1, 0, 0, 0, 0, 0 }
       runs = runs + 1
-      all[runs + 1] = pack(RUN, #name, name, known[1], known[2], own[1], own[2], own[3])
+      all[runs + 1] = pack(RUN, #name, name, known[1], known[2], own[1], own[2], own[3], own[6])
     end
-    all[1] = pack(FLAT, 'F', id, key.now, r.ver, r.start, r.stop, r.sum, r.till, runs, #r.engine, r.engine)
+    all[1] = pack(FLAT, 'F', id, key.now, r.ver, r.start, r.stop, r.sum, r.till, r.changes, runs, #r.engine, r.engine)
     return table.concat(all)
   end
 
@@ -197,28 +197,60 @@ local function thorough()
     r.held, r.heldLife = max(r.held, now + life), life
   end
 
+  -- counts returns whether what the run has by its mark is in the rule's window.
+  local function counts(w, r)
+    if w.way == FIXED then return w.slice == r.start end
+    return w.way ~= SLIDING or w.slice >= r.bucket - 16
+  end
+
+  -- What the run has for certain by its mark.
+  local function told(w, r)
+    local had, changes = min(w.own, w.has), 0
+    if w.way <= SLIDING and #w.body > 1 and counts(w, r) then changes = w.body[1] end
+    return { w.slice, had, had, 0, 0, changes }
+  end
+
+  -- keepSaid forgets what runs have that have not said so themselves, and what is older than a mark by some slices.
+  local function keepSaid(w, r, slices)
+    r.changes = w.body[2]
+    for name, own in pairs(r.own) do
+      if not r.said[name] or own[1] < w.slice - slices or slices == 0 and own[1] ~= w.slice then r.own[name] = nil end
+    end
+  end
+
   -- adopt takes over what the node knows if it is newer than what is here. Of what the run has, only what it has used is
-  -- certain to be in the sum.
+  -- certain to be in the sum. open says when all of it is.
   local function adopt(w, r)
+    if r.closing ~= engine then r.said = {} end
     if w.ver == 0 or w.way > STEADY then return end
     if w.ver > r.ver then
       r.ver = w.ver
       local b = w.body
-      if w.way == FIXED and #b == 2 then
-        if r.start ~= w.slice then r.own = {} end
-        r.start, r.stop, r.sum = w.slice, b[1], b[2]
-      elseif w.way == SLIDING and #b == 17 then
-        r.bucket, r.sums = w.slice, b
+      if w.way == FIXED and #b == 4 then
+        r.start, r.stop, r.sum = w.slice, b[3], b[4]
+        keepSaid(w, r, 0)
+      elseif w.way == SLIDING and #b == 19 then
+        r.bucket, r.sums = w.slice, {}
+        for i = 1, 17 do r.sums[i] = b[i + 2] end
+        keepSaid(w, r, 16)
       elseif w.way == STEADY and #b == 1 then
         r.at, r.limit = now, w.limit
         r.owed = max(0, b[1] - now)
       end
     end
     if w.way == STEADY then hold(r, w.life) end
-    if w.way ~= FIXED or w.slice == r.start then
-      local had = min(w.own, w.has)
-      r.own[run] = { w.slice, had, had }
+    if counts(w, r) then r.own[run], r.said[run] = told(w, r), w.own end
+  end
+
+  -- open opens the rule under this engine. If all changes are known to the runs that they concern, what each had by its
+  -- mark is in the sum, and it gets back what it has not spent.
+  local function open(r)
+    local known = 0
+    for _, own in pairs(r.own) do known = known + (own[6] or 0) end
+    for name, own in pairs(r.own) do
+      if known == r.changes and (own[6] or 0) > 0 then own[2] = max(own[2], r.said and r.said[name] or 0) end
     end
+    r.engine, r.closing, r.told, r.said = engine, nil, nil, nil
   end
 
   -- roll brings the rule up to now. It returns whether now is inside of the want's period.
@@ -233,7 +265,7 @@ local function thorough()
         return false
       end
       if r.stop > 0 and r.stop <= now then start = max(start, r.stop) end
-      r.start, r.stop, r.sum, r.own = start, stop, 0, {}
+      r.start, r.stop, r.sum, r.own, r.changes = start, stop, 0, {}, 0
     elseif w.way == SLIDING then
       local to = floor(now / w.len)
       local gone = to - r.bucket
@@ -244,6 +276,9 @@ local function thorough()
       elseif gone > 0 then
         for i = 1, 17 do r.sums[i] = r.sums[i + gone] or 0 end
         r.bucket = to
+      end
+      for name, own in pairs(r.own) do
+        if own[1] < r.bucket - 16 then r.own[name], r.changes = nil, max(0, r.changes - own[6]) end
       end
     elseif w.way == STEADY then
       if r.limit ~= w.limit and w.limit > 0 then
@@ -301,17 +336,17 @@ local function thorough()
   -- tell notes that this run has told what it knows, and opens the rule when all have. Where a node does not know what
   -- its earlier run was granted, that is when the window is over.
   local function tell(w, r)
-    local open = windowStart(w, r) > birth
-    if not open then
+    local can = windowStart(w, r) > birth
+    if not can then
       if r.closing ~= engine then r.closing, r.told = engine, {} end
       local list = live
       if w.unknown then list = list .. UNKNOWN end
       r.told[match(run, '^[^+]*')] = list -- by the home of the run
-      open = next(untold(r, {})) == nil
+      can = next(untold(r, {})) == nil
       r.till = max(r.till, now + STEP)
       if w.way > STEADY and w.has > 0 then r.own[run] = { 0, w.has, 0, 0, now + w.life } end
     end
-    if open then r.engine, r.closing, r.told = engine, nil, nil end
+    if can then open(r) end
   end
 
   -- What may be owed besides. What was taken ahead may be spent late, at the same time as what is taken then.
@@ -334,10 +369,11 @@ local function thorough()
     local own = r.own[run]
     local known = own ~= nil
     if not known and w.ver > 0 and w.way <= SLIDING then
-      local had = min(w.own, w.has)
-      own = { w.slice, had, had } -- it was forgotten to make room
+      own = told(w, r) -- it was forgotten to make room
+      if not look then r.changes = r.changes + own[6] end
     end
-    own = own or { 0, 0, 0 }
+    own = own or { 0, 0, 0, 0, 0, 0 }
+    w.old = own
     if w.way == FIXED then
       if own[1] == r.start then w.cur = own[2] end
       if w.slice == r.start then w.used = w.has end
@@ -387,7 +423,8 @@ local function thorough()
 
   -- forget starts a limit anew. What runs have told counts no more: they are unknown, and their marks say how much that was.
   local function forget(w, r)
-    r.own, w.used, w.cur, w.fits = {}, 0, 0, w.limit
+    r.own, w.used, w.cur, w.fits, w.old = {}, 0, 0, w.limit, { 0, 0, 0, 0, 0, 0 }
+    r.changes = r.changes + 1 -- nobody knows of it
     if w.way == FIXED then
       r.sum = 0
     elseif w.way == SLIDING then
@@ -424,6 +461,13 @@ local function thorough()
     return wait
   end
 
+  -- change returns what the run has in a slice, and counts if that is another than before.
+  local function change(w, r, slice)
+    local old, changes = w.old, w.old[6]
+    if w.cur ~= old[2] or slice ~= old[1] and w.cur > 0 then changes, r.changes = changes + 1, r.changes + 1 end
+    return { slice, w.cur, w.used, 0, 0, changes }
+  end
+
   -- grant adds n to what this run has used.
   local function grant(w, r, n)
     r.ver = max(r.ver + 1, now)
@@ -431,11 +475,11 @@ local function thorough()
     w.cur = w.used + n
     if w.way == FIXED then
       r.sum = r.sum + n
-      r.own[run] = { r.start, w.cur, w.used }
+      r.own[run] = change(w, r, r.start)
       r.till = r.stop
     elseif w.way == SLIDING then
       r.sums[17] = r.sums[17] + n
-      r.own[run] = { r.bucket, w.cur, w.used }
+      r.own[run] = change(w, r, r.bucket)
       r.till = (r.bucket + 17) * w.len
     elseif w.way == STEADY then
       w.mine[2], w.mine[3] = w.cur, w.used
@@ -457,14 +501,16 @@ local function thorough()
   -- answer says what this run has now.
   local function answer(w, r, look)
     local slice, others, left, good, body = 0, 0, max(0, w.fits), 0, {}
+    local own = r.own[run] or { -1, 0, 0, 0, 0, 0 }
     if w.way == FIXED then
       slice, others, good = r.start, r.sum - w.cur, r.stop - now
-      body = { r.stop, r.sum }
+      body = { own[6], r.changes, r.stop, r.sum }
     elseif w.way == SLIDING then
       slice, good = r.bucket, (r.bucket + 1) * w.len - now
       others = -w.cur
       for i = 1, 17 do others = others + r.sums[i] end
-      body = r.sums
+      body = { own[6], r.changes }
+      for i = 1, 17 do body[i + 2] = r.sums[i] end
     elseif w.way == STEADY then
       slice, good = w.mine[1], max(0, w.mine[4] + w.mine[5] - now)
       left = steadyFits(w, room(w, r))
@@ -477,7 +523,9 @@ local function thorough()
         if r.own[run] then good = max(0, r.own[run][5] - now) end
       end
     end
-    local out = { pack('<dddddBddd', slice, w.cur, others, left, good, 3 + #body, r.ver, slice, w.cur) }
+    local had = w.cur
+    if w.way <= SLIDING and own[1] == slice and r.said then had = max(had, r.said[run] or 0) end -- it is closed
+    local out = { pack('<dddddBddd', slice, w.cur, others, left, good, 3 + #body, r.ver, slice, had) }
     for i, n in ipairs(body) do out[i + 1] = pack('<d', n) end
     return table.concat(out)
   end
@@ -538,7 +586,7 @@ local function thorough()
           if other.till + STEP < now then key.rules[id] = nil else n = n + 1 end
         end
         if n >= MAXRULES then return 'l' end
-        r = { engine = '', ver = 0, till = 0, own = {} }
+        r = { engine = '', ver = 0, till = 0, own = {}, changes = 0 }
         if w.way == FIXED then
           r.start, r.stop, r.sum = 0, 0, 0
         elseif w.way == SLIDING then

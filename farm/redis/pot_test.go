@@ -124,6 +124,7 @@ func testPot(t *testing.T, open func(t *testing.T) *potRig) {
 		"forgets":                     testPotForgets,
 		"drops a key":                 testPotDrop,
 		"a new engine is told":        testPotReopen,
+		"a new engine gives back":     testPotGivesBack,
 		"a run that is unknown":       testPotUnknown,
 		"promoted with less":          testPotPromoted,
 		"the clock runs back":         testPotClock,

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"weir/farm"
@@ -209,9 +207,10 @@ func (s *potSim) knowMore(some, than []*potNode) bool {
 // newest is the version of the newest mark of some nodes.
 func newest(nodes []*potNode, rule int) (newest int64) {
 	for _, n := range nodes {
-		first, _, _ := strings.Cut(n.rules[rule].mark, " ")
-		ver, _ := strconv.ParseInt(first, 10, 64)
-		newest = max(newest, ver)
+		if mark := n.rules[rule].mark; mark != "" {
+			r := reader{rest: mark}
+			newest = max(newest, r.number())
+		}
 	}
 	return newest
 }

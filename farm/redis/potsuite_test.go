@@ -342,6 +342,54 @@ func testPotReopen(b *bench) {
 	}
 }
 
+// testPotGivesBack: a new engine that all have told what they had gives back what they have not spent. Where a call was
+// executed and its caller does not know, nobody can say what the caller had, and only what it has spent is certain.
+func testPotGivesBack(b *bench) {
+	for i, want := range []farm.Want{
+		{Way: farm.Fixed, Limit: 100, Period: 24 * time.Hour},
+		{Way: farm.Sliding, Limit: 100, Period: 24 * time.Hour},
+	} {
+		want.Rule = fmt.Sprint("rule", i)
+		x, y := b.holder("x", want), b.holder("y", want)
+		x.take(0, 1, 9)
+		y.has(y.take(0, 1, 9), true, 10, 10, 80)
+		tell := func(h *holder, used int64) farm.Reply {
+			w := h.want
+			w.Mark, w.Used = h.last.Mark, used
+			r := b.askLive(h.run, []string{"x", "y"}, w)
+			h.last = r.Grants[0]
+			return r
+		}
+		lost := func(again bool) {
+			b.Restart()
+			tell(x, 4)
+			if again { // what x had is known to the next one as well
+				b.Restart()
+				tell(x, 4)
+			}
+			if x.last.Total != 4 {
+				b.t.Fatalf("x has %d while the engine waits", x.last.Total)
+			}
+		}
+		lost(false)
+		y.has(tell(y, 2), true, 2, 10, 88)
+		x.has(tell(x, 4), true, 4, 2, 94)
+		x.take(4, 1, 5)
+		lost(true)
+		y.has(tell(y, 3), true, 3, 10, 87)
+		x.has(tell(x, 4), true, 4, 3, 93)
+		y.take(3, 1, 0)
+
+		before := x.last
+		x.take(4, 5, 0) // nobody hears the answer
+		x.last = before
+		y.has(y.take(4, 0, 0), true, 4, 9, 87)
+		lost(false)
+		y.has(tell(y, 4), true, 4, 9, 87)
+		x.has(tell(x, 4), true, 4, 9, 87)
+	}
+}
+
 // testPotUnknown: what a node was granted and does not know is waited for until the window is over.
 func testPotUnknown(b *bench) {
 	minute := farm.Want{Rule: "minute", Way: farm.Fixed, Limit: 10, Period: time.Minute, Need: 1}

@@ -27,12 +27,13 @@ const (
 // call: of one limit in fixed periods, of which nothing is forgotten.
 func (p *Pot) write(b []byte, ask *farm.Ask) (_ []byte, usual bool, err error) {
 	if len(ask.Wants) == 1 {
-		if w := &ask.Wants[0]; w.Way == farm.Fixed && !w.Forget && !w.Unknown && (w.Mark == "" || len(w.Mark) == 5*8) {
+		w := &ask.Wants[0]
+		if w.Way == farm.Fixed && !w.Forget && !w.Unknown && (w.Mark == "" || len(w.Mark) == len(noMark)) {
 			b, err = p.writeUsual(b, ask.Seq, w)
 			return b, true, err
 		}
 	}
-	b = slices.Grow(b, 16+(12+17*8)*len(ask.Wants))
+	b = slices.Grow(b, 16+(12+19*8)*len(ask.Wants))
 	b = number(number(b, int64(ask.Seq)), int64(len(ask.Wants)))
 	for i := range ask.Wants {
 		w := &ask.Wants[i]
@@ -69,7 +70,7 @@ func (p *Pot) writeUsual(b []byte, seq uint64, w *farm.Want) ([]byte, error) {
 		mark = noMark
 	}
 	start, end := bounds(w)
-	b = append(number(slices.Grow(b, 8+12+12*8), int64(seq)), p.id(w)...)
+	b = append(number(slices.Grow(b, 8+12+14*8), int64(seq)), p.id(w)...)
 	b = number(number(number(number(b, w.Limit), w.Used), w.Need), w.Ahead)
 	b = append(b, mark[:leastMark*8]...)
 	b = number(number(number(b, w.Period.Microseconds()), start), end)
@@ -77,7 +78,7 @@ func (p *Pot) writeUsual(b []byte, seq uint64, w *farm.Want) ([]byte, error) {
 }
 
 // noMark stands for that of a limit of which a node has heard nothing yet.
-var noMark = string(number(number(number(number(number(nil, 0), -1), 0), 0), 0))
+var noMark = string(append(number(number(nil, 0), -1), make([]byte, 5*8)...))
 
 // bounds are those of a period that a calendar makes.
 func bounds(w *farm.Want) (start, end int64) {
@@ -222,7 +223,8 @@ func read(said string, ask *farm.Ask) (farm.Reply, error) {
 // usual makes a reply of what the script has answered to the usual call.
 func (r *reader) usual(ask *farm.Ask) (farm.Reply, error) {
 	now, mark := r.number(), strings.Clone(r.rest)
-	_, slice, total, stop, sum := r.number(), r.number(), r.number(), r.number(), r.number()
+	_, slice, total := r.number(), r.number(), r.number()
+	_, _, stop, sum := r.number(), r.number(), r.number(), r.number()
 	if r.err == nil && (r.rest != "" || len(ask.Wants) != 1) {
 		r.err = errors.New("it is too long")
 	}

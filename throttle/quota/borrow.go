@@ -412,9 +412,10 @@ func (p *borrower) take(rs *rules, c *question, reply *farm.Reply, err error, se
 			st.used = max(0, st.used-told)
 			ln.begun, ln.base, ln.from = sent, 0, 0
 		}
+		ln.newer = ln.newer || ln.mark != g.Mark
 		ln.slice, ln.mark, ln.left = g.Slice, g.Mark, g.Left
 		if k := &c.ceilings[i]; k.raised {
-			ln.ceiled, ln.ceiling = k.slice, k.n
+			ln.ceiled, ln.ceiling, ln.newer = k.slice, k.n, false
 		}
 		st.others = g.Total
 		if reply.Stale { // never: numbers grow

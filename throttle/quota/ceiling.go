@@ -226,10 +226,11 @@ func (l *Lender) lower(ctx context.Context) {
 			if ln == nil || p.calling || ln.ends <= now || ln.ceiled != ln.slice {
 				continue
 			}
-			if st.end = 0; ln.ceiling == st.used { // an event that is late would spend what is not on the disk
+			st.end = 0 // an event that is late would spend what is not on the disk
+			if ln.ceiling == st.used && !ln.newer {
 				continue
 			}
-			ln.ceiling = st.used
+			ln.ceiling, ln.newer = st.used, false
 			row := p.limitOf(r, a.source())
 			row.Accepted = !a.onProbation()
 			row.State, row.Slice, row.Used, row.Seq = []byte(ln.mark), ln.slice, st.used, int64(l.seq.Load())

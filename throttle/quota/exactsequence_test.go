@@ -270,9 +270,16 @@ func (s *sequence) drain(account string) {
 }
 
 func (s *sequence) check(p Policy, busy int) {
-	// A kill costs what a node has taken ahead, and a step on the disk; an engine that is lost what all have ahead.
-	// Each is a twentieth of the limit for all nodes together.
-	least := p.Limit.N*99/100 - int64(2*s.kills+nodes*s.losses)*(1+p.Limit.N/(20*nodes))
+	// Nothing is missing while nobody is killed. A kill costs what a node has taken ahead, and a step on the disk: each
+	// is a twentieth of the limit for all nodes together. An engine that is lost besides costs what all have ahead,
+	// where it does not hear from one what that one had.
+	least := p.Limit.N * 99 / 100
+	if s.kills > 0 {
+		worst := least - int64(2*s.kills+nodes*s.losses)*(1+p.Limit.N/(20*nodes))
+		if least = worst; s.kills <= nodes {
+			least = max(worst, p.Limit.N*90/100)
+		}
+	}
 	for account, grants := range s.grant {
 		slices.SortFunc(grants, time.Time.Compare)
 		if !s.lossy || s.losses == 0 {

@@ -29,6 +29,7 @@ type loan struct {
 	base     int64  // on loss: what was spent before the current period
 	ceiling  int64  // on the disk
 	ceiled   int64  // the slice that it is of
+	newer    bool   // the mark is newer than the one on the disk
 }
 
 // loan returns what is known of a limit; nil while the engine has said nothing.
@@ -45,7 +46,7 @@ func (st *state) loan() *loan {
 type lent struct {
 	ring ring
 	loan loan
-	_    [32]byte // to the end of a cache line, where the next one begins
+	_    [24]byte // to the end of a cache line, where the next one begins
 }
 
 // borrower returns the account's borrower, or nil.
