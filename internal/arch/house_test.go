@@ -89,7 +89,6 @@ var floors = map[string]int{
 	"internal/docstest":   exempt,
 	"internal/lint":       exempt,
 	"internal/mutants":    exempt,
-	"internal/testreport": exempt,
 	"internal/gen":        exempt,
 	"internal/gen/*":      exempt,
 }
