@@ -85,7 +85,8 @@ func (r *release) image(arches []string) error {
 }
 
 // imageOf adds the image for one processor.
-func (r *release) imageOf(l *layout, arch string, authorities []byte, labels map[string]string) (oci.Descriptor, error) {
+func (r *release) imageOf(l *layout, arch string, authorities []byte, labels map[string]string) (oci.Descriptor,
+	error) {
 	files, err := r.rootFiles(arch, authorities)
 	if err != nil {
 		return oci.Descriptor{}, err
