@@ -90,13 +90,12 @@ race: setup ## the tests under the race detector, COUNT times over
 	packages=$$(echo "$(PACKAGES)" | grep -vxF "$$single"); \
 	$(REPORT) $(TEST) $(RACE) -json -timeout 60m -count=$(COUNT) $(ARGS) $$packages
 
-long: setup ## all tests in full size, an hour of load among them, and mutants
+long: setup ## all tests in full size, an hour of load among them
 	@internal/tools/setup long; \
 	WEIR_LONG=1 $(REPORT) $(TEST) -json -timeout 3h $(ARGS) ./...
-	$(GO) run ./internal/mutants
 
-mutants: ## would the tests notice a mistake? (ARGS="-only mail/spool -n 40 -seed 2")
-	$(GO) run ./internal/mutants $(ARGS)
+mutants: ## would the tests of a package notice a mistake? (ARGS=./mail/spool)
+	$(GO) tool -modfile=internal/tools/go.mod gremlins unleash --timeout-coefficient 10 $(or $(ARGS),./throttle/outbreak)
 
 lint: ## format, vet, staticcheck, plain words
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi

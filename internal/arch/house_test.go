@@ -88,7 +88,6 @@ var floors = map[string]int{
 	"internal/arch":      exempt,
 	"internal/docstest":  exempt,
 	"internal/lint":      exempt,
-	"internal/mutants":   exempt,
 	"internal/gen":       exempt,
 	"internal/gen/*":     exempt,
 }
