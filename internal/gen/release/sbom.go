@@ -13,8 +13,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// billOf lists what is in a binary, as CycloneDX 1.6: what the linker wrote into it about its modules. The serial number
-// follows from the binary, so that the same binary has the same bill.
+// billOf lists what is in a binary, as CycloneDX 1.6: what the linker wrote into it about its modules. The serial
+// number follows from the binary, so that the same binary has the same bill.
 func billOf(binary string, t target, v version) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
