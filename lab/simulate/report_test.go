@@ -96,8 +96,8 @@ func sample() *Study {
 		r.Growth = append(r.Growth, c)
 	}
 	s.Reach = r
-	better := params
-	better.WorkingSet, better.Stop = 8, 30
+	used.WorkingSet, used.Stop = 8, 30
+	better := paramsInfo(used)
 	s.Advice = &Advice{
 		Share: 0.015, Params: better, Figures: figures(0.0136, 262, 24), Met: true,
 		Virus: []VirusPoint{
