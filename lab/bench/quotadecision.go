@@ -20,7 +20,7 @@ import (
 func decisions(t *trial) (figures []figure) {
 	const keys = 100_000
 	rounds, n := pick(t, 41, 1), pick(t, 400_000, keys)
-	accounts, start := shuffledAccounts(keys), decisionsBegin
+	accounts, start := shuffledAccounts(keys), time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 	seed := maphash.MakeSeed()
 	peer := newLimiters[string](1000, 1000)
 	now := start // time goes on from round to round
@@ -49,9 +49,6 @@ func decisions(t *trial) (figures []figure) {
 	}
 	return figures
 }
-
-// decisionsBegin is the time of the first decision of a row.
-var decisionsBegin = time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
 
 // shuffledAccounts are names in an order that no cache foresees.
 func shuffledAccounts(n int) []string {
