@@ -46,11 +46,11 @@ PACKAGES = $$({ $(GO) list $(LONGEST); $(GO) list ./... | grep -vxF "$$($(GO) li
 # sees nothing there. make arch fails when one of them starts a goroutine.
 SINGLE := . ./cmd/weir/roster ./config ./gate/httpgate/accesslog ./internal/docstest ./internal/gen/... \
 	./internal/http1 ./internal/plot ./internal/queue ./internal/shown ./internal/stored ./internal/tabular \
-	./internal/testkit/markdown ./internal/testkit/readers ./internal/testreport ./internal/words ./internal/yamltree \
+	./internal/testkit/markdown ./internal/testkit/readers ./internal/words ./internal/yamltree \
 	./lab/sheet ./mail/bounce ./throttle/outbreak
 
-# What testreport prints ends with the names of tests that failed.
-REPORT := $(GO) run ./internal/testreport
+# What it prints ends with the tests that failed, and what they wrote.
+REPORT := $(GO) tool -modfile=internal/tools/go.mod gotestsum --format-hide-empty-pkg --raw-command --
 
 # Tests sync what they write, as weir does, and a disk takes its time for that. Nothing is learnt from it: make long uses
 # the disk. So tests write to memory where there is plenty that programs can be started from. The name of the folder is
@@ -90,13 +90,12 @@ race: setup ## the tests under the race detector, COUNT times over
 	packages=$$(echo "$(PACKAGES)" | grep -vxF "$$single"); \
 	$(REPORT) $(TEST) $(RACE) -json -timeout 60m -count=$(COUNT) $(ARGS) $$packages
 
-long: setup ## all tests in full size, an hour of load among them, and mutants
+long: setup ## all tests in full size, an hour of load among them
 	@internal/tools/setup long; \
 	WEIR_LONG=1 $(REPORT) $(TEST) -json -timeout 3h $(ARGS) ./...
-	$(GO) run ./internal/mutants
 
-mutants: ## would the tests notice a mistake? (ARGS="-only mail/spool -n 40 -seed 2")
-	$(GO) run ./internal/mutants $(ARGS)
+mutants: ## would the tests of a package notice a mistake? (ARGS=./mail/spool)
+	$(GO) tool -modfile=internal/tools/go.mod gremlins unleash --timeout-coefficient 10 $(or $(ARGS),./throttle/outbreak)
 
 lint: ## format, vet, staticcheck, plain words
 	@unformatted=$$(gofmt -l .); if [ -n "$$unformatted" ]; then echo "not formatted (gofmt -w):"; echo "$$unformatted"; exit 1; fi

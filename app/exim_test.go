@@ -13,7 +13,6 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/clock"
-	"weir/internal/testkit/exim"
 	"weir/internal/testkit/needs"
 	"weir/internal/testkit/postfix"
 )
@@ -21,7 +20,7 @@ import (
 // A besideExim is a weir beside a real Exim.
 type besideExim struct {
 	*beside
-	mta    *exim.Instance
+	mta    *eximServer
 	folder string
 	at     map[string]string
 }
@@ -57,7 +56,7 @@ func (b *besideExim) config(t *testing.T, changes ...string) *config.Config {
 }
 
 // startExim starts examples/exim.conf at addresses of the test.
-func startExim(t *testing.T, at map[string]string) (mta *exim.Instance, submission string) {
+func startExim(t *testing.T, at map[string]string) (mta *eximServer, submission string) {
 	t.Helper()
 	submission = needs.FreeAddress()
 	back := func(address, separator string) string { return strings.ReplaceAll(address, ":", separator) }
@@ -72,7 +71,7 @@ func startExim(t *testing.T, at map[string]string) (mta *exim.Instance, submissi
 		"WEIR_BACK = 10025", "WEIR_BACK = "+returnPort,
 		"127.0.0.1::2526", back(at["127.0.0.1:2526"], "::"),
 		"127.0.0.1::2600", back(at["127.0.0.1:2600"], "::"))
-	return exim.Start(t, text, submission), submission
+	return runExim(t, text, submission), submission
 }
 
 // refusedWith reports whether an error is a server's answer that begins so.

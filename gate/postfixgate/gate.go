@@ -37,7 +37,7 @@ func New(o Options, p Parts, env Env) (*Gate, error) {
 	g.Skeleton = gate.New(env.Env, s, gate.Hooks[setup]{
 		What: "connections",
 		Open: func(s *setup) (gate.Listener, error) {
-			return g.env.Sockets.Listen(s.opts.Listen, gate.Socket(s.opts.Socket))
+			return g.env.Sockets.Listen(s.opts.Listen, s.opts.Socket)
 		},
 		Take: g.receive,
 	})

@@ -306,8 +306,8 @@ func TestThrottles(t *testing.T) {
 // TestSocket: the same over a socket of this machine, with its rights; and one that was left behind is no obstacle.
 func TestSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "policy")
-	listen := func(o *Options) (net.Listener, error) { return gate.Listen(o.Listen, gate.Socket(o.Socket)) }
-	o := Options{Listen: "unix:" + path, Socket: Socket{Mode: "0600"}}
+	listen := func(o *Options) (net.Listener, error) { return gate.Listen(o.Listen, o.Socket) }
+	o := Options{Listen: "unix:" + path, Socket: gate.Socket{Mode: "0600"}}
 	r := start(t, o, Parts{})
 	want(t, r.dial().ask(data+"instance=1 recipient=bob@example.net recipient_count=1"), "DUNNO")
 	info, err := os.Stat(path)
@@ -347,7 +347,7 @@ func TestSocket(t *testing.T) {
 	if kept, _ := os.ReadFile(path); string(kept) != "precious" {
 		t.Error("the file is gone")
 	}
-	for _, s := range []Socket{{Owner: "nobody-of-that-name"}, {Group: "nobody-of-that-name"}} {
+	for _, s := range []gate.Socket{{Owner: "nobody-of-that-name"}, {Group: "nobody-of-that-name"}} {
 		if _, err := listen(&Options{Listen: "unix:" + path + "2", Socket: s}); err == nil ||
 			!strings.Contains(err.Error(), "nobody-of-that-name") {
 			t.Errorf("%+v: %v", s, err)

@@ -48,8 +48,8 @@ type Options struct {
 	// Where Postfix asks: "127.0.0.1:10040", or a socket of this machine, unix:/var/spool/postfix/weir/policy. It must
 	// be reachable from inside Postfix' chroot where smtpd runs in one.
 	Listen string `yaml:"listen"`
-	// Who may use the socket, where listen is one.
-	Socket Socket `yaml:"socket"`
+	// Who may use the socket, where listen is one. Write group: postfix, and let weir's user be in that group.
+	Socket gate.Socket `yaml:"socket"`
 	// The networks from which Postfix may ask. Anybody who can ask can use up the limits of users. Default: this
 	// machine.
 	Clients []netip.Prefix `yaml:"clients"`
@@ -93,16 +93,6 @@ type Options struct {
 	Bounds Bounds `yaml:"bounds"`
 	// How long things may take.
 	Timeouts Timeouts `yaml:"timeouts"`
-}
-
-// A Socket is a file of this machine, with an owner and a mode that say who may use it.
-type Socket struct {
-	// Who may use it, in octal digits. Default 0660: the owner and the group.
-	Mode string `yaml:"mode"`
-	// Default: the user that weir runs as. Only root can name another.
-	Owner string `yaml:"owner"`
-	// Default: the group that weir runs as. Write postfix, and let weir's user be in that group.
-	Group string `yaml:"group"`
 }
 
 // Bounds keep what is asked from filling the server up.
@@ -218,7 +208,7 @@ func (o Options) Validate() error {
 }
 
 func (o *Options) validateListen(v *weir.Mistakes) {
-	listen := gate.Address{Listen: o.Listen, Socket: gate.Socket(o.Socket), TCP: "127.0.0.1:10040",
+	listen := gate.Address{Listen: o.Listen, Socket: o.Socket, TCP: "127.0.0.1:10040",
 		Unix: "unix:/var/spool/postfix/weir/policy"}
 	listen.Validate(v)
 	network, _ := gate.Split(o.Listen)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/gate"
 )
 
 func TestValidate(t *testing.T) {
@@ -23,7 +24,7 @@ func TestValidate(t *testing.T) {
 	}{
 		"least": {Options{Listen: here}, nil},
 		"socket": {Options{Listen: "unix:/var/spool/postfix/weir/policy",
-			Socket: Socket{Mode: "0666", Owner: "weir", Group: "postfix"}}, nil},
+			Socket: gate.Socket{Mode: "0666", Owner: "weir", Group: "postfix"}}, nil},
 		"filter":              {Options{Listen: here, Filter: "smtp:[127.0.0.1]:2526"}, nil},
 		"filter, by name":     {Options{Listen: here, Over: OverFilter, Filter: "weir:mail.example.org:2526"}, nil},
 		"nothing":             {Options{}, []string{"listen"}},
@@ -31,9 +32,9 @@ func TestValidate(t *testing.T) {
 		"port by name":        {Options{Listen: "127.0.0.1:smtp"}, []string{"listen"}},
 		"a path from here":    {Options{Listen: "unix:policy"}, []string{"listen"}},
 		"no path":             {Options{Listen: "unix:"}, []string{"listen"}},
-		"rights on TCP":       {Options{Listen: here, Socket: Socket{Mode: "0660"}}, []string{"socket"}},
-		"a mode that is none": {Options{Listen: "unix:/p", Socket: Socket{Mode: "rw-rw----"}}, []string{"socket.mode"}},
-		"a mode too many":     {Options{Listen: "unix:/p", Socket: Socket{Mode: "4777"}}, []string{"socket.mode"}},
+		"rights on TCP":       {Options{Listen: here, Socket: gate.Socket{Mode: "0660"}}, []string{"socket"}},
+		"a mode that is none": {Options{Listen: "unix:/p", Socket: gate.Socket{Mode: "rw-rw----"}}, []string{"socket.mode"}},
+		"a mode too many":     {Options{Listen: "unix:/p", Socket: gate.Socket{Mode: "4777"}}, []string{"socket.mode"}},
 		"clients of a socket": {Options{Listen: "unix:/p", Clients: prefixes("10.0.0.0/8")}, []string{"clients"}},
 		"everybody asks":      {Options{Listen: here, Clients: prefixes("0.0.0.0/0")}, []string{"clients[0]"}},
 		"everybody is ours": {Options{Listen: here, Networks: prefixes("10.0.0.0/8", "::/0")},

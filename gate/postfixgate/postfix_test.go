@@ -263,7 +263,7 @@ func TestPostfixHold(t *testing.T) {
 	if err := os.Chmod(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	of := open(t, Options{Listen: "unix:" + filepath.Join(folder, "policy"), Socket: Socket{Group: "postfix"},
+	of := open(t, Options{Listen: "unix:" + filepath.Join(folder, "policy"), Socket: gate.Socket{Group: "postfix"},
 		Over: OverHold})
 	var refused error
 	sent := 0

@@ -106,7 +106,7 @@ var (
 func sentences(paragraph string) []string { return sentenceEnd.Split(paragraph, -1) }
 
 // unspoken are folders without texts of weir's, or with the words themselves.
-var unspoken = []string{".git", "bin", "dist", "docs", "internal/arch", "internal/lint", "internal/mutants", "lab/bench"}
+var unspoken = []string{".git", "bin", "dist", "docs", "internal/arch", "internal/lint", "lab/bench"}
 
 // action is what a template computes, and a tag of HTML.
 var action = regexp.MustCompile(`{{[^}]*}}|<[^>]*>`)

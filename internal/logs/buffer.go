@@ -31,19 +31,16 @@ type Buffer struct {
 }
 
 // NewBuffer returns a buffer that keeps up to bound bytes.
-func NewBuffer(to io.Writer, bound int) *Buffer {
-	b := &Buffer{to: to, bound: bound, wake: make(chan struct{}, 1), end: make(chan struct{}),
-		done: make(chan struct{})}
-	go b.run()
-	return b
-}
+func NewBuffer(to io.Writer, bound int) *Buffer { return NewGathering(to, bound, 0, 0) }
 
 // NewGathering is NewBuffer for many lines: they are written together, as soon as there are enough bytes of them, and
 // after a time at the latest.
 func NewGathering(to io.Writer, bound, enough int, every time.Duration) *Buffer {
 	b := &Buffer{to: to, bound: bound, wake: make(chan struct{}, 1), end: make(chan struct{}),
 		done: make(chan struct{}), enough: enough, every: every}
-	b.timer = time.AfterFunc(every, b.rouse)
+	if every > 0 {
+		b.timer = time.AfterFunc(every, b.rouse)
+	}
 	go b.run()
 	return b
 }

@@ -3,11 +3,12 @@
 package main
 
 import (
-	"container/list"
 	"encoding/binary"
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"weir"
 	"weir/throttle/bloom"
@@ -110,35 +111,20 @@ const forgetfulBytes = 32
 // forgetful is a map of buckets of bounded size. When it is full, the least recently used one goes.
 type forgetful struct {
 	rate, burst float64
-	size        int
-	index       map[uint32]*list.Element
-	order       list.List // of entries, the one that was used last in front
-}
-
-type entry struct {
-	bucket
-	source uint32
+	buckets     *simplelru.LRU[uint32, *bucket]
 }
 
 func newForgetful(rate, burst float64, size int) *forgetful {
-	return &forgetful{rate: rate, burst: burst, size: size, index: make(map[uint32]*list.Element, size)}
+	return &forgetful{rate, burst, try(simplelru.NewLRU[uint32, *bucket](size, nil))}
 }
 
 func (f *forgetful) allow(source uint32, now time.Duration) bool {
-	at := f.index[source]
-	switch {
-	case at != nil:
-		f.order.MoveToFront(at)
-	case f.order.Len() < f.size:
-		at = f.order.PushFront(&entry{bucket{tokens: f.burst, last: now}, source})
-	default:
-		at = f.order.Back()
-		delete(f.index, at.Value.(*entry).source)
-		*at.Value.(*entry) = entry{bucket{tokens: f.burst, last: now}, source}
-		f.order.MoveToFront(at)
+	b, known := f.buckets.Get(source)
+	if !known {
+		b = &bucket{tokens: f.burst, last: now}
+		f.buckets.Add(source, b)
 	}
-	f.index[source] = at
-	return at.Value.(*entry).take(now, f.rate, f.burst)
+	return b.take(now, f.rate, f.burst)
 }
 
 // synPacket is an Ethernet frame with a TCP SYN to port 443. Senders set its source. It has no checksums.

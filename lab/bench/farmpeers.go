@@ -6,15 +6,12 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"weir/lab/machine"
@@ -158,53 +155,31 @@ func (t *trial) startHAProxies(program string, nodes, limit int, summed bool) *c
 	return c
 }
 
-// A grant is when a request was sent that was granted, and when the answer came. It was decided in between.
-type grant struct{ sent, answered time.Time }
-
 // connections is how many each node is asked over.
 const connections = 4
 
-// ask offers requests at random times, the same number to each node.
+// ask offers requests, the same number to each node.
 func ask(c *contestant, rate, seconds int) (granted []grant, asked int) {
-	var mu sync.Mutex
-	askers := len(c.nodes) * connections
-	begin := time.Now().Add(time.Second)
-	end := begin.Add(time.Duration(seconds) * time.Second)
-	together(askers, func(i int) error {
-		conn, err := net.Dial("tcp", c.nodes[i%len(c.nodes)])
+	var conns []net.Conn
+	var answers []*bufio.Reader
+	for range connections {
+		for _, node := range c.nodes {
+			conn := try(net.Dial("tcp", node))
+			defer conn.Close()
+			conns, answers = append(conns, conn), append(answers, bufio.NewReader(conn))
+		}
+	}
+	request := []byte(c.request)
+	return offer(len(conns), rate, seconds, func(i int) (bool, error) {
+		if _, err := conns[i].Write(request); err != nil {
+			return false, err
+		}
+		status, err := answer(answers[i])
 		if err != nil {
-			return err
+			err = fmt.Errorf("%s: %w", c.name, err)
 		}
-		defer conn.Close()
-		rnd := rand.New(rand.NewPCG(1, uint64(i)))
-		answers, request := bufio.NewReader(conn), []byte(c.request)
-		var own []grant
-		n := 0
-		for at := begin; at.Before(end); at = at.Add(time.Duration(
-			rnd.ExpFloat64() * float64(askers) / float64(rate) * float64(time.Second))) {
-			if wait := time.Until(at); wait > 0 {
-				time.Sleep(wait)
-			}
-			sent := time.Now()
-			if _, err := conn.Write(request); err != nil {
-				return err
-			}
-			status, err := answer(answers)
-			if err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
-			}
-			n++
-			if status == http.StatusOK {
-				own = append(own, grant{sent, time.Now()})
-			}
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		granted = append(granted, own...)
-		asked += n
-		return nil
+		return status == http.StatusOK, err
 	})
-	return granted, asked
 }
 
 // answer reads one answer.
@@ -224,7 +199,6 @@ func answer(r *bufio.Reader) (status int, err error) {
 // worst is by how much the limit was exceeded in the worst second, as a share of it. Only what was both sent and
 // answered within the second counts: that was certainly decided within it.
 func worst(granted []grant, limit int) float64 {
-	slices.SortFunc(granted, func(a, b grant) int { return a.sent.Compare(b.sent) })
 	most := 0
 	for i, first := range granted {
 		n, end := 0, first.sent.Add(time.Second)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -189,14 +188,16 @@ func overshoot(t *trial) (figures []figure) {
 			end := watchStandstill()
 			all := grow(nodes, quota.Options{Policies: []quota.Policy{{Name: "p", Limit: quota.Count(limit),
 				Burst: quota.Count(limit), Window: c.window, Period: weir.Period{Length: time.Second}}}})
-			granted, asked := offer(all, c.offered, seconds)
+			answers := make([]weir.Answer, nodes)
+			got, asked := offer(nodes, c.offered, seconds,
+				func(i int) (bool, error) { return granted(all[i].quota, "x", &answers[i]), nil })
 			reap(all)
 			if end() > standstill && discarded < 2*runs {
 				discarded++ // what was offered then came all at once
 				continue
 			}
 			offered = max(offered, asked/seconds)
-			over = append(over, excess(c.window, granted, limit, seconds))
+			over = append(over, excess(c.window, got, limit, seconds))
 		}
 		what := "the worst second"
 		if c.window == quota.GCRA {
@@ -211,53 +212,53 @@ func overshoot(t *trial) (figures []figure) {
 	return figures
 }
 
-// offer asks all nodes, at random times, and returns when they granted.
-func offer(all []*grower, rate, seconds int) (granted []time.Time, asked int) {
+// A grant is when a request was sent that was granted, and when the answer came. It was decided in between.
+type grant struct{ sent, answered time.Time }
+
+// offer has so many ask at random times, all together at a rate, from the beginning of a second on. It returns what was
+// granted, in the order in which it was sent.
+func offer(askers, rate, seconds int, ask func(asker int) (granted bool, err error)) (all []grant, asked int) {
 	var mu sync.Mutex
-	var done sync.WaitGroup
 	begin := time.Now().Truncate(time.Second).Add(time.Second)
 	end := begin.Add(time.Duration(seconds) * time.Second)
-	for i, g := range all {
-		done.Go(func() {
-			rnd := rand.New(rand.NewPCG(1, uint64(i)))
-			var own []time.Time
-			var a weir.Answer
-			n := 0
-			for at := begin; at.Before(end); at = at.Add(time.Duration(
-				rnd.ExpFloat64() * float64(len(all)) / float64(rate) * float64(time.Second))) {
-				if wait := time.Until(at); wait > 0 {
-					time.Sleep(wait)
-				}
-				now := time.Now()
-				a.Clear()
-				check(g.quota.Judge(context.Background(), &weir.Event{Time: now, Account: "x"}, &a))
-				n++
-				if a.Verdict == weir.Admit {
-					g.quota.Settle(a.Hold, weir.Outcome{Time: now, Done: true, Status: http.StatusOK})
-					own = append(own, now)
-				}
+	together(askers, func(i int) error {
+		rnd := rand.New(rand.NewPCG(1, uint64(i)))
+		var own []grant
+		n := 0
+		for at := begin; at.Before(end); at = at.Add(time.Duration(
+			rnd.ExpFloat64() * float64(askers) / float64(rate) * float64(time.Second))) {
+			if wait := time.Until(at); wait > 0 {
+				time.Sleep(wait)
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			granted = append(granted, own...)
-			asked += n
-		})
-	}
-	done.Wait()
-	slices.SortFunc(granted, time.Time.Compare)
-	return granted, asked
+			sent := time.Now()
+			granted, err := ask(i)
+			if err != nil {
+				return err
+			}
+			if n++; granted {
+				own = append(own, grant{sent, time.Now()})
+			}
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		all, asked = append(all, own...), asked+n
+		return nil
+	})
+	slices.SortFunc(all, func(a, b grant) int { return a.sent.Compare(b.sent) })
+	return all, asked
 }
 
 // excess is by how much the limit was exceeded, as a share of it.
-func excess(window quota.WindowKind, granted []time.Time, limit, seconds int) float64 {
+func excess(window quota.WindowKind, granted []grant, limit, seconds int) float64 {
 	if window == quota.GCRA {
 		return max(0, float64(len(granted)-limit)/float64(limit*seconds)-1)
 	}
 	most, first := 0, 0
 	counts := map[int64]int{}
-	for i, at := range granted {
+	for i, g := range granted {
+		at := g.sent
 		counts[at.Unix()]++
-		for at.Sub(granted[first]) >= time.Second {
+		for at.Sub(granted[first].sent) >= time.Second {
 			first++
 		}
 		if window == quota.Fixed {

@@ -24,6 +24,14 @@ func (t *trial) goTest(pkg string, args ...string) (string, error) {
 	return string(out), err
 }
 
+// long has tests run at full size until the trial ends, unless it is a quick one.
+func (t *trial) long() {
+	if !t.quick {
+		check(os.Setenv("WEIR_LONG", "1"))
+		t.cleanup(func() { _ = os.Unsetenv("WEIR_LONG") })
+	}
+}
+
 // logged runs a test and returns the numbers that it logs: some figures are properties of what is not exported, and are
 // measured where they are tested.
 func (t *trial) logged(pkg, test, pattern string) (figures []float64) {

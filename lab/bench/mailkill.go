@@ -59,10 +59,7 @@ func killing(t *trial) []figure {
 	add(fmt.Sprintf("… delivered twice without an entry in the audit log (%d with one, of %d entries)", k.explained,
 		k.entries), k.unexplained)
 	add("… that arrived damaged", k.damaged)
-	if !t.quick {
-		check(os.Setenv("WEIR_LONG", "1"))
-		defer os.Unsetenv("WEIR_LONG")
-	}
+	t.long()
 	cut := t.logged("./cmd/weir", "^TestPowerCut$",
 		`(\d+) mails acknowledged, (\d+) power cuts: a mail was due (\d+) times, and lost (\d+) times`)
 	return append(figures, figure{fmt.Sprintf("power cut %.0f times in a trace of the system calls for %.0f mails, where all "+

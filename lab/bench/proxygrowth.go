@@ -64,10 +64,7 @@ func (g *growth) csv() string {
 
 // bulk is how many requests are sent to see what one costs, and how often.
 func (t *trial) bulk() (requests, times int) {
-	if t.quick {
-		return 300, 1
-	}
-	return 60_000, 3
+	return pick(t, 60_000, 300), pick(t, 3, 1)
 }
 
 // costOf sends requests over the connections, and returns what one of them costs the proxy, in microseconds.
@@ -82,10 +79,7 @@ func (t *trial) costOf(p *proxy, c *callers) float64 {
 func (t *trial) withConnections(binary string) *growth {
 	g := &growth{with: "connections", sides: []string{"nginx_us", "haproxy_us", "weir_us"}, file: "proxyconnections.csv"}
 	_, times := t.bulk()
-	counts := []int{4, 16, 64, 256, 512, 1024}
-	if t.quick {
-		counts = []int{4, 64}
-	}
+	counts := pick(t, []int{4, 16, 64, 256, 512, 1024}, []int{4, 64})
 	_, _, proxies := t.startProxies(t.folder(), binary)
 	for _, n := range counts {
 		var sides []*callers
@@ -135,10 +129,7 @@ const growConnections = 64
 // withAccounts: every request is of another account than the one before it. All of them are known when it counts.
 func (t *trial) withAccounts(service, binary string) *growth {
 	g := &growth{with: "accounts", sides: []string{"weir_us"}, file: "proxyaccounts.csv"}
-	counts := []int{1, 100, 10_000, 100_000, 500_000}
-	if t.quick {
-		counts = []int{1, 100}
-	}
+	counts := pick(t, []int{1, 100, 10_000, 100_000, 500_000}, []int{1, 100})
 	_, p := t.growWeir(service, binary, "plans", "  plans: {quota: {max_accounts: 2000000, "+
 		"policies: [{name: hourly, limit: 1000000000, period: 1h}]}}\n")
 	for _, n := range counts {
@@ -163,10 +154,7 @@ func (g *growth) add(t *trial, n int, measure func() []float64) {
 // withThrottles: each is a quota with one policy.
 func (t *trial) withThrottles(service, binary string) *growth {
 	g := &growth{with: "throttles", sides: []string{"weir_us"}, file: "proxythrottles.csv"}
-	counts := []int{1, 2, 4, 8, 16}
-	if t.quick {
-		counts = []int{1, 4}
-	}
+	counts := pick(t, []int{1, 2, 4, 8, 16}, []int{1, 4})
 	type side struct {
 		p *proxy
 		c *callers
@@ -195,10 +183,8 @@ func (t *trial) withThrottles(service, binary string) *growth {
 // done again.
 func (t *trial) withWaiting(service, binary string) *growth {
 	g := &growth{with: "waiting", sides: []string{"weir_us", "memory_mb"}, file: "proxywaiting.csv"}
-	counts, period := []int{0, 1000, 2500, 5000, 10_000}, time.Minute
-	if t.quick {
-		counts, period = []int{0, 100}, 10*time.Second
-	}
+	counts := pick(t, []int{0, 1000, 2500, 5000, 10_000}, []int{0, 100})
+	period := pick(t, time.Minute, 10*time.Second)
 	most := slices.Max(counts)
 	weir, p := t.growWeir(service, binary, "plans", fmt.Sprintf("  plans: {quota: {policies: [{name: period, limit: %d, "+
 		"period: %s, over: delay, delay: {max: %d, max_wait: 5m}}], overrides: {acme: {period: {limit: %d}}}}}\n",

@@ -273,5 +273,5 @@ func TestFarmFigures(t *testing.T) {
 func (c *chased) followed() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.spread.n
+	return c.spread.N
 }

@@ -180,8 +180,8 @@ type forger struct {
 type chased struct {
 	mu     sync.Mutex
 	number uint16
-	caught []netip.Addr // in this half
-	spread histogram    // how long it took from the ban at a until the last node knew of it
+	caught []netip.Addr  // in this half
+	spread machine.Times // how long it took from the ban at a until the last node knew of it
 }
 
 // forgers come one after the other, each from an address of its own.
@@ -256,7 +256,7 @@ func forge(stamp string) string {
 func (c *chased) begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.caught, c.spread = nil, histogram{}
+	c.caught, c.spread = nil, machine.Times{}
 }
 
 // another returns a forger with an address of 10.3.0.0/16 that nobody had before.
@@ -282,15 +282,15 @@ func (c *chased) add(source netip.Addr) {
 func (c *chased) turned(after time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.spread.add(after)
+	c.spread.Add(after)
 }
 
 // report looks for those who were caught on the lists of all nodes. The last ones may still be on their way.
 func (c *chased) report(r *Farm, nodes []*console.Client) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r.Caught, r.Followed = int64(len(c.caught)), c.spread.n
-	r.Spread = inMilliseconds(c.spread.quantile(0.5))
+	r.Caught, r.Followed = int64(len(c.caught)), c.spread.N
+	r.Spread = inMilliseconds(c.spread.Quantile(0.5))
 	ctx, cancel := context.WithTimeout(context.Background(), farmSettles)
 	defer cancel()
 	for r.Listed = c.listed(ctx, nodes); r.Listed < r.Caught; r.Listed = c.listed(ctx, nodes) {

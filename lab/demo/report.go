@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"weir/console"
+	"weir/lab/machine"
 )
 
 // A Report is the result of a demo.
@@ -120,14 +121,14 @@ type Figures struct {
 	Held    int64   `json:"held,omitempty"` // taken over, and not handed on by the end, or deleted
 }
 
-func figuresOf(c counts, latency *histogram) Figures {
+func figuresOf(c counts, latency *machine.Times) Figures {
 	return Figures{
 		Sent: c.sent, Served: c.served, Refused: c.refused, Failed: c.failed,
-		P50: inMilliseconds(latency.quantile(0.5)), P99: inMilliseconds(latency.quantile(0.99)), Held: c.held,
+		P50: inMilliseconds(latency.Quantile(0.5)), P99: inMilliseconds(latency.Quantile(0.99)), Held: c.held,
 	}
 }
 
-// inMilliseconds keeps two decimals: the histogram has no more.
+// inMilliseconds keeps two decimals: its quantiles have no more.
 func inMilliseconds(d time.Duration) float64 {
 	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
 }
@@ -135,19 +136,7 @@ func inMilliseconds(d time.Duration) float64 {
 // halfOf sums up a half: each actor, and all of each role.
 func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 	h := Half{Seconds: float64(took.Milliseconds()) / 1000}
-	for role, into := range map[Role]*Figures{People: &h.People, Flood: &h.Flood} {
-		var sum counts
-		var latency histogram
-		for _, p := range cast {
-			if p.Role != role {
-				continue
-			}
-			half, l := p.tally.sums()
-			sum.plus(half)
-			latency.merge(&l)
-		}
-		*into = figuresOf(sum, &latency)
-	}
+	h.People, h.Flood = figuresOfRole(cast, People), figuresOfRole(cast, Flood)
 	for _, p := range cast {
 		f := p.tally.figures()
 		one := ActorReport{Name: p.Name, Role: p.Role, Networks: p.networks(stage).Half, Figures: f}
@@ -157,4 +146,18 @@ func halfOf(cast []*player, stage *Stage, took time.Duration) Half {
 		h.Actors = append(h.Actors, one)
 	}
 	return h
+}
+
+// figuresOfRole sums up all who have a role.
+func figuresOfRole(cast []*player, role Role) Figures {
+	var sum counts
+	var latency machine.Times
+	for _, p := range cast {
+		if p.Role == role {
+			c, l := p.tally.sums()
+			sum.plus(c)
+			latency.Merge(&l)
+		}
+	}
+	return figuresOf(sum, &latency)
 }

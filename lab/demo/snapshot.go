@@ -73,23 +73,18 @@ func (s *side) snapshot(now time.Time) console.DemoSide {
 
 // role sums up what became of the requests of all who have a role.
 func (s *side) role(role Role, now time.Time) (r console.DemoRole) {
-	var sum counts
-	var latency histogram
 	r.Passed, r.NotPassed = make([]int64, console.DemoSeconds), make([]int64, console.DemoSeconds)
 	for _, a := range s.cast {
 		if a.Role != role {
 			continue
 		}
-		c, l := a.tally.sums()
-		sum.plus(c)
-		latency.merge(&l)
 		for i := range console.DemoSeconds {
 			at := a.tally.at(now.Unix() - console.DemoSeconds + int64(i))
 			r.Passed[i] += at.served
 			r.NotPassed[i] += at.refused + at.failed
 		}
 	}
-	f := figuresOf(sum, &latency)
+	f := figuresOfRole(s.cast, role)
 	r.Sent, r.Served, r.Refused, r.Failed, r.Held, r.Median = f.Sent, f.Served, f.Refused, f.Failed, f.Held, f.P50
 	return r
 }

@@ -1,9 +1,10 @@
 package demo
 
 import (
-	"math"
 	"sync"
 	"time"
+
+	"weir/lab/machine"
 )
 
 // A tally counts the results of an actor, over one half and second by second. It is safe for concurrent use.
@@ -11,7 +12,7 @@ type tally struct {
 	mu      sync.Mutex
 	number  int // of the half
 	half    counts
-	latency histogram // of what was served in this half
+	latency machine.Times // of what was served in this half
 	ring    ring
 }
 
@@ -69,7 +70,7 @@ func (t *tally) add(r Result, took time.Duration, at time.Time) {
 	defer t.mu.Unlock()
 	t.half.add(r)
 	if r == Served {
-		t.latency.add(took)
+		t.latency.Add(took)
 	}
 	t.ring.at(at.Unix()).add(r)
 }
@@ -89,7 +90,7 @@ func (t *tally) later() func(Result, time.Duration, time.Time) {
 		t.half.become(r)
 		t.ring.at(at.Unix()).become(r)
 		if r == Served {
-			t.latency.add(took)
+			t.latency.Add(took)
 		}
 	}
 }
@@ -99,11 +100,11 @@ func (t *tally) begin() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.number++
-	t.half, t.latency = counts{}, histogram{}
+	t.half, t.latency = counts{}, machine.Times{}
 }
 
 // sums returns the counts and latencies of the half.
-func (t *tally) sums() (counts, histogram) {
+func (t *tally) sums() (counts, machine.Times) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.half, t.latency
@@ -122,45 +123,4 @@ func (t *tally) at(unix int64) (c counts) {
 		c = s.of
 	}
 	return c
-}
-
-// A histogram of durations has buckets that grow by a fiftieth, so that a quantile is right to a hundredth however long
-// the demo runs. The zero value is empty.
-type histogram struct {
-	n       int64
-	buckets [histogramBuckets]int64
-}
-
-const (
-	histogramGrowth  = 1.02
-	histogramBuckets = 1000 // from a microsecond to more than five minutes
-)
-
-var histogramLog = math.Log(histogramGrowth)
-
-func (h *histogram) add(d time.Duration) {
-	i := 0
-	if d > time.Microsecond {
-		i = int(math.Log(float64(d)/float64(time.Microsecond)) / histogramLog)
-	}
-	h.buckets[min(i, histogramBuckets-1)]++
-	h.n++
-}
-
-func (h *histogram) merge(o *histogram) {
-	h.n += o.n
-	for i, n := range o.buckets {
-		h.buckets[i] += n
-	}
-}
-
-// quantile returns the duration below which the share q of all lies, or 0 for an empty histogram.
-func (h *histogram) quantile(q float64) time.Duration {
-	rank := max(int64(math.Ceil(q*float64(h.n))), 1)
-	for i, n := range h.buckets {
-		if rank -= n; rank <= 0 {
-			return time.Duration(math.Pow(histogramGrowth, float64(i)+0.5) * float64(time.Microsecond))
-		}
-	}
-	return 0
 }

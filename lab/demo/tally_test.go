@@ -32,26 +32,3 @@ func TestTally(t *testing.T) {
 		t.Errorf("a second that was overwritten: %+v", got)
 	}
 }
-
-func TestHistogram(t *testing.T) {
-	var h histogram
-	if h.quantile(0.5) != 0 {
-		t.Error("an empty one has quantiles")
-	}
-	for _, d := range []time.Duration{0, time.Nanosecond, 1000 * time.Hour} {
-		h.add(d)
-	}
-	if q := h.quantile(0.5); q > 2*time.Microsecond {
-		t.Errorf("median %s", q)
-	}
-	if q := h.quantile(1); q < 5*time.Minute {
-		t.Errorf("most %s", q)
-	}
-	for _, d := range []time.Duration{time.Millisecond, 20 * time.Millisecond, 3 * time.Second} {
-		var h histogram
-		h.add(d)
-		if off := float64(h.quantile(0.99))/float64(d) - 1; off < -0.011 || off > 0.011 {
-			t.Errorf("%s: off by %.3f", d, off)
-		}
-	}
-}

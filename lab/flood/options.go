@@ -151,7 +151,7 @@ func (o Options) Validate() error {
 		}
 	}
 	if !slices.Contains(stamp.Algorithms[:], o.Algorithm) {
-		all.Add("algorithm", fmt.Sprintf("there is no puzzle %q", o.Algorithm), "one of "+algorithmNames())
+		all.Add("algorithm", fmt.Sprintf("there is no puzzle %q", o.Algorithm), "one of "+listed(stamp.Algorithms[:]))
 	}
 	if o.Concurrent < 1 || o.Concurrent > maxConcurrent {
 		all.Add("concurrent", fmt.Sprintf("%d at a time cannot be played", o.Concurrent),
@@ -174,7 +174,7 @@ func (o Options) Validate() error {
 	}
 	for _, s := range o.Scenes {
 		if !slices.Contains(Scenes, s) {
-			all.Add("scene", fmt.Sprintf("there is no scene %q", s), "some of "+sceneNames())
+			all.Add("scene", fmt.Sprintf("there is no scene %q", s), "some of "+listed(Scenes))
 		}
 	}
 	for _, k := range o.Kinds {
@@ -190,18 +190,11 @@ func (o Options) Validate() error {
 	return all.Err()
 }
 
-func sceneNames() string {
+// listed writes a list as people do.
+func listed[T any](all []T) string {
 	var names []string
-	for _, s := range Scenes {
-		names = append(names, string(s))
-	}
-	return strings.Join(names, ", ")
-}
-
-func algorithmNames() string {
-	var names []string
-	for _, a := range stamp.Algorithms {
-		names = append(names, a.String())
+	for _, one := range all {
+		names = append(names, fmt.Sprint(one))
 	}
 	return strings.Join(names, ", ")
 }

@@ -3,7 +3,6 @@ package simulate
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -104,25 +103,25 @@ func (a *Advice) sentences() []string {
 	if a.Met {
 		all = append(all,
 			fmt.Sprintf("With %s, %s of the messages of this log would have been delayed; at most %s was asked for.",
-				with, shareText(f.DelayedShare), shareText(a.Share)))
+				with, share(f.DelayedShare), share(a.Share)))
 	} else {
 		all = append(all,
 			fmt.Sprintf("Nothing that was tried keeps delayed messages under %s of this log without stopping users more "+
 				"than once in "+
 				"6 months. Closest is %s: %s. Look at the users who are delayed most: someone who writes to many people "+
 				"by profession may have limits "+
-				"of their own, or be exempt.", shareText(a.Share), with, shareText(f.DelayedShare)))
+				"of their own, or be exempt.", share(a.Share), with, share(f.DelayedShare)))
 	}
 	switch {
 	case f.Stops == 0:
 		all = append(all, "Nobody would have been stopped.")
 	default:
 		all = append(all, fmt.Sprintf("%s would have been stopped, %s in all: on average each user once in %s.",
-			counted(f.StoppedUsers, "user"), counted(f.Stops, "time"), monthsText(1/f.StopsMonthly)))
+			plural(f.StoppedUsers, "user"), plural(f.Stops, "time"), inMonths(1/f.StopsMonthly)))
 	}
 	if f.Waited > 0 && f.MaxDelay > 0 {
 		all = append(all, fmt.Sprintf("Half of those who wait would wait no longer than %s, nobody longer than %s.",
-			spanText(f.MedianDelay), spanText(f.MaxDelay)))
+			span(f.MedianDelay), span(f.MaxDelay)))
 	}
 	for i, v := range a.Virus {
 		all = append(all, virusSentence(adviceViruses[i].WithDefaults(), v))
@@ -148,41 +147,10 @@ func virusSentence(o VirusOptions, v VirusPoint) string {
 		who = fmt.Sprintf("A virus that sends %g messages a minute, each to %d new recipients,", o.Rate, o.Recipients)
 	}
 	if v.StoppedAfter < 0 {
-		return fmt.Sprintf("%s would never be stopped, and reach %s in a day.", who, counted(v.Passed, "recipient"))
+		return fmt.Sprintf("%s would never be stopped, and reach %s in a day.", who, plural(v.Passed, "recipient"))
 	}
 	return fmt.Sprintf("%s would reach %s at most, and be stopped after %s at the latest.",
-		who, counted(v.Passed, "recipient"), spanText(v.StoppedAfter))
-}
-
-// counted writes 1 user, 2 users.
-func counted(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-func shareText(v float64) string { return weir.Share(v).Rounded().String() }
-
-// spanText writes seconds as 1m30s, those under ten with a digit more, and those under one in milliseconds.
-func spanText(s float64) string {
-	switch {
-	case s < 1:
-		return weir.Duration(math.Round(s*1000) * float64(time.Millisecond)).String()
-	case s < 10:
-		return weir.Duration(math.Round(s*10) * float64(100*time.Millisecond)).String()
-	}
-	return weir.Duration(math.Round(s) * float64(time.Second)).String()
-}
-
-func monthsText(months float64) string {
-	switch {
-	case months < 2:
-		return counted(max(1, int(math.Round(months*30))), "day")
-	case months >= 24:
-		return counted(int(math.Round(months/12)), "year")
-	}
-	return counted(int(math.Round(months)), "month")
+		who, plural(v.Passed, "recipient"), span(v.StoppedAfter))
 }
 
 // RateText writes a period as a rate.

@@ -255,22 +255,6 @@ func TestSecondsFor(t *testing.T) {
 	}
 }
 
-func TestWaits(t *testing.T) {
-	var w waits
-	if got := w.quantile(0.95); got != 0 {
-		t.Errorf("nobody waited %g s", got)
-	}
-	for i := range 1000 {
-		w.add(time.Duration(i+1) * 10 * time.Millisecond)
-	}
-	for q, want := range map[float64]float64{0.5: 5, 0.95: 9.5, 1: 10} {
-		if got := w.quantile(q); math.Abs(got-want) > 0.011*want {
-			t.Errorf("%g: %g s, want %g", q, got, want)
-		}
-	}
-	w.add(1000 * time.Hour)
-}
-
 func BenchmarkFlood(b *testing.B) {
 	o := scene()
 	o.Flood, o.For = 1000, 60*time.Second

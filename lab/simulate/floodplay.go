@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/internal/queue"
+	"weir/lab/machine"
 	"weir/throttle/stamp"
 )
 
@@ -30,7 +31,7 @@ type crowd struct {
 
 	counts FloodCrowd // of those who count
 	waited float64
-	waits  waits
+	waits  machine.Times
 	second int // served in this second
 	meant  int // served while the flood lasted, whenever they came
 
@@ -235,7 +236,7 @@ func (p *play) serve(v *visit) {
 		if c.second++; v.counts {
 			c.counts.Served++
 			c.waited += wait.Seconds()
-			c.waits.add(wait)
+			c.waits.Add(wait)
 		}
 		p.busy--
 		p.pull()
@@ -312,7 +313,7 @@ func (p *play) crowds() []FloodCrowd {
 		}
 		n.Capacity = float64(c.meant) / (p.o.Capacity() * span)
 		if n.Served > 0 {
-			n.MeanWait, n.P95Wait = c.waited/float64(n.Served), c.waits.quantile(0.95)
+			n.MeanWait, n.P95Wait = c.waited/float64(n.Served), rounded(c.waits.Quantile(0.95).Seconds(), 1000)
 		}
 		out = append(out, n)
 	}
@@ -333,35 +334,4 @@ func (p *play) chance() float64 {
 		sum += p.luck.ExpFloat64()
 	}
 	return sum / float64(parts)
-}
-
-// waits counts times, in steps of a hundredth from a millisecond on.
-type waits struct {
-	counts [1600]int
-	n      int
-}
-
-const waitStep = 1.01
-
-func (w *waits) add(d time.Duration) {
-	i := 0
-	if ms := float64(d) / 1e6; ms >= 1 {
-		i = min(1+int(math.Log(ms)/math.Log(waitStep)), len(w.counts)-1)
-	}
-	w.counts[i]++
-	w.n++
-}
-
-// quantile is in seconds.
-func (w *waits) quantile(q float64) float64 {
-	rank, seen := int(math.Ceil(q*float64(w.n))), 0
-	for i, n := range w.counts {
-		if seen += n; n > 0 && seen >= rank {
-			if i == 0 {
-				return 0
-			}
-			return math.Pow(waitStep, float64(i)) / 1000
-		}
-	}
-	return 0
 }

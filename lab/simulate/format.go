@@ -54,7 +54,7 @@ func share(v float64) string {
 	if !plot.Finite(v) {
 		return nobody
 	}
-	return shareText(v)
+	return weir.Share(v).Rounded().String()
 }
 
 func ratio(n, of int) float64 {
@@ -64,17 +64,23 @@ func ratio(n, of int) float64 {
 	return float64(n) / float64(of)
 }
 
-// span writes a number of seconds, as exact as anybody wants it.
+// span writes a number of seconds, as exact as anybody wants it: 1m30s, those under ten with a digit more, those under
+// one in milliseconds, and those over an hour in minutes.
 func span(seconds float64) string {
-	switch {
+	exact := time.Minute
+	switch size := math.Abs(seconds); {
 	case !plot.Finite(seconds):
 		return nobody
-	case math.Abs(seconds) < 3600:
-		return spanText(seconds)
-	case math.Abs(seconds) < 48*3600:
-		return weir.Duration(time.Duration(math.Round(seconds/60)) * time.Minute).String()
+	case size < 1:
+		exact = time.Millisecond
+	case size < 10:
+		exact = 100 * time.Millisecond
+	case size < 3600:
+		exact = time.Second
+	case size >= 48*3600:
+		return decimal(math.Round(seconds/8640)/10) + "d"
 	}
-	return decimal(math.Round(seconds/8640)/10) + "d"
+	return weir.Duration(math.Round(seconds/exact.Seconds()) * float64(exact)).String()
 }
 
 // spell writes a number of seconds in a sentence.
@@ -90,15 +96,15 @@ func spell(seconds float64) string {
 	return span(seconds)
 }
 
-// inMonths writes a number of months, or of years where it is many.
+// inMonths writes a number of months, of days where it is small, or of years where it is large.
 func inMonths(n float64) string {
-	if n >= 24 {
+	switch {
+	case n < 2:
+		return plural(max(1, int(math.Round(n*30))), "day")
+	case n >= 24:
 		return whole(n/12) + " years"
 	}
-	if text := decimal(math.Round(n*10) / 10); text != "1" {
-		return text + " months"
-	}
-	return "1 month"
+	return decimal(math.Round(n*10)/10) + " months"
 }
 
 // short cuts a name that is too long for a picture. The table has it in full.

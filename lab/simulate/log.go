@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -163,6 +164,10 @@ func (l *Log) read(f *logFile, yield func(Entry, error) bool) (more bool, err er
 			return false, fmt.Errorf("%s, after line %d: %w", f.path, l.lines.number, err)
 		}
 		l.info.Lines++
+		if len(bytes.TrimSpace(line)) == 0 {
+			l.skip(emptyLine)
+			continue
+		}
 		l.reader.line(line)
 		if !l.yield(false, yield) {
 			return false, nil

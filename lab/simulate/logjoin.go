@@ -269,9 +269,6 @@ type postfixLine struct {
 func readPostfix(c *clock, line []byte) (p postfixLine, r reason) {
 	at, rest, ok := c.read(line)
 	if !ok {
-		if len(bytes.TrimSpace(line)) == 0 {
-			return p, emptyLine
-		}
 		return p, noTime
 	}
 	p.at = at

@@ -62,10 +62,6 @@ func (c *csvReader) fields(line []byte) (got [3][]byte, r reason) {
 }
 
 func (c *csvReader) line(line []byte) {
-	if len(bytes.TrimSpace(line)) == 0 {
-		c.log.skip(emptyLine)
-		return
-	}
 	if !c.titled {
 		if !c.header(line) {
 			c.log.skip(badCSV)
@@ -138,10 +134,6 @@ func (j *jsonReader) file(*logFile) {}
 func (j *jsonReader) end()          {}
 
 func (j *jsonReader) line(line []byte) {
-	if len(bytes.TrimSpace(line)) == 0 {
-		j.log.skip(emptyLine)
-		return
-	}
 	r := badJSON
 	if j.mail.read(line) {
 		var at time.Time

@@ -14,29 +14,6 @@ import (
 	"weir/lab/sheet"
 )
 
-// A knob is a swept parameter, as the report shows it.
-type knob struct {
-	title string // of the axis
-	log   bool
-	of    func(ParamsInfo) float64
-}
-
-var knobs = map[string]knob{
-	"working_set": {"working set (recipients)", false, func(p ParamsInfo) float64 { return float64(p.WorkingSet) }},
-	"max_slack":   {"max_slack (messages)", false, func(p ParamsInfo) float64 { return float64(p.MaxSlack) }},
-	"max_mslack":  {"max_mslack (recipients)", false, func(p ParamsInfo) float64 { return float64(p.MaxMSlack) }},
-	"stop":        {"stop (recipients waiting)", false, func(p ParamsInfo) float64 { return float64(p.Stop) }},
-	"rate":        {"rate (recipients a minute)", true, perMinute},
-}
-
-// perMinute is the rate of parameters, or no number where there is none.
-func perMinute(p ParamsInfo) float64 {
-	if p.Mail.Every <= 0 {
-		return math.NaN()
-	}
-	return time.Minute.Seconds() / p.Mail.Every.Seconds()
-}
-
 // A measure is a figure of a sweep that is drawn.
 type measure struct {
 	id, title, unit string
@@ -100,13 +77,10 @@ func meanDelay(w Sweep) measure {
 }
 
 func (s *Study) swept(w Sweep, m measure) *plot.Plot {
-	k, known := knobs[w.Parameter]
-	if !known {
-		k = knob{title: w.Parameter, of: func(ParamsInfo) float64 { return math.NaN() }}
-	}
+	k, _ := sweepableOf(w.Parameter)
 	p := &plot.Plot{
 		ID: m.id + "-" + w.Parameter, Title: m.title + ", by " + w.Parameter,
-		X: plot.Axis{Title: k.title, Log: k.log, Whole: !k.log}, Y: plot.Axis{Title: m.unit},
+		X: plot.Axis{Title: cmp.Or(k.title, w.Parameter), Log: k.rate, Whole: !k.rate}, Y: plot.Axis{Title: m.unit},
 	}
 	var line plot.Series
 	for _, at := range slices.SortedFunc(slices.Values(w.Points),
@@ -124,7 +98,7 @@ func (s *Study) swept(w Sweep, m measure) *plot.Plot {
 }
 
 // marks are the value that was used, and the one that is advised.
-func (s *Study) marks(w Sweep, k knob) []plot.Mark {
+func (s *Study) marks(w Sweep, k sweepable) []plot.Mark {
 	text := func(v float64) string {
 		for _, p := range w.Points {
 			if p.X == v {
@@ -141,7 +115,7 @@ func (s *Study) marks(w Sweep, k knob) []plot.Mark {
 	switch advised := k.of(s.Advice.Params); {
 	case advised == used:
 		marks[0].Text = "used and advised: " + text(used)
-	case advised > 0 || !k.log:
+	case advised > 0 || !k.rate:
 		marks = append(marks, plot.Mark{Value: advised, Text: "advised: " + text(advised), Class: "advised"})
 	}
 	return marks

@@ -96,8 +96,8 @@ func sample() *Study {
 		r.Growth = append(r.Growth, c)
 	}
 	s.Reach = r
-	better := params
-	better.WorkingSet, better.Stop = 8, 30
+	used.WorkingSet, used.Stop = 8, 30
+	better := paramsInfo(used)
 	s.Advice = &Advice{
 		Share: 0.015, Params: better, Figures: figures(0.0136, 262, 24), Met: true,
 		Virus: []VirusPoint{
@@ -191,7 +191,7 @@ func TestReportVerdict(t *testing.T) {
 			Figures: Figures{Mails: 10, Delayed: 1, DelayedShare: 0.1, MeanDelay: 120},
 			Log:     LogInfo{From: at, To: at.Add(6 * time.Hour)}},
 		"100% of the messages would have been delayed, most of those for less than 2 hours. 1 of 1 user would have been " +
-			"stopped: on average one false alarm per user in 1 month.": {
+			"stopped: on average one false alarm per user in 30 days.": {
 			Figures: Figures{Mails: 10, Delayed: 10, DelayedShare: 1, Stops: 1, StoppedUsers: 1, Users: 1,
 				StopsMonthly: 1}, Log: long, Delays: []DelayPoint{{60, 0.1}, {5400, 0.9}, {9000, 1}}},
 		"0.001% of the messages would have been delayed, for 0s in the mean. 2 of 9 users would have been stopped: on " +
@@ -373,7 +373,7 @@ func TestWords(t *testing.T) {
 		"4m37s": span(277), "30s": span(30), "1m40s": span(100), "200ms": span(0.2), "2h30m": span(9001),
 		"3.5d":   span(3.5 * 86400),
 		"1 hour": spell(3600), "5 minutes": spell(300), "90 minutes": spell(5400), "4m37s ": spell(277.3) + " ",
-		"8 years": inMonths(93), "3.2 months": inMonths(3.24), "1 month": inMonths(1),
+		"8 years": inMonths(93), "3.2 months": inMonths(3.24), "30 days": inMonths(1),
 		"u1": short("u1"), "abcdefghijklmno…": short("abcdefghijklmnopqrstuvwxyz"),
 	} {
 		if want != got && !(want == "0.00001" && got == "0") {

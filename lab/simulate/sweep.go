@@ -33,19 +33,37 @@ type SweepValue struct {
 
 // A sweepable is a parameter that can be swept.
 type sweepable struct {
-	name  string
-	most  int
-	rate  bool
-	count func(p *outbreak.Params) *int
+	name, title string // the latter of an axis
+	most        int
+	rate        bool
+	count       func(p *outbreak.Params) *int
+	every       func(p *outbreak.Params) time.Duration
 }
 
 var sweepables = []sweepable{
-	{name: "working_set", most: outbreak.MaxWorkingSet, count: func(p *outbreak.Params) *int { return &p.WorkingSet }},
-	{name: "max_slack", most: outbreak.MaxCredit, count: func(p *outbreak.Params) *int { return &p.MaxSlack }},
-	{name: "max_mslack", most: outbreak.MaxCredit, count: func(p *outbreak.Params) *int { return &p.MaxMSlack }},
-	{name: "rate", rate: true},
-	{name: "multi_rate", rate: true},
-	{name: "stop", most: outbreak.MaxStop, count: func(p *outbreak.Params) *int { return &p.Stop }},
+	{name: "working_set", title: "working set (recipients)", most: outbreak.MaxWorkingSet,
+		count: func(p *outbreak.Params) *int { return &p.WorkingSet }},
+	{name: "max_slack", title: "max_slack (messages)", most: outbreak.MaxCredit,
+		count: func(p *outbreak.Params) *int { return &p.MaxSlack }},
+	{name: "max_mslack", title: "max_mslack (recipients)", most: outbreak.MaxCredit,
+		count: func(p *outbreak.Params) *int { return &p.MaxMSlack }},
+	{name: "rate", title: "rate (recipients a minute)", rate: true,
+		every: func(p *outbreak.Params) time.Duration { return p.Every }},
+	{name: "multi_rate", title: "multi_rate (recipients a minute)", rate: true,
+		every: func(p *outbreak.Params) time.Duration { return p.MultiEvery }},
+	{name: "stop", title: "stop (recipients waiting)", most: outbreak.MaxStop,
+		count: func(p *outbreak.Params) *int { return &p.Stop }},
+}
+
+// of is where parameters stand in a plot: the number, or recipients a minute.
+func (s sweepable) of(p ParamsInfo) float64 {
+	switch {
+	case s.count != nil:
+		return float64(*s.count(&p.Mail))
+	case s.every != nil:
+		return SweepValue{Every: s.every(&p.Mail)}.x()
+	}
+	return math.NaN()
 }
 
 func sweepableOf(name string) (s sweepable, found bool) {

@@ -3,4 +3,7 @@
 // it.
 package peer
 
+// The object is all that is needed: what bpf2go writes in Go around it is for programs with many parts.
+//
 //go:generate sh ../bpf/generate.sh object bpf/lru.c
+//go:generate rm -f object_bpfel.go

@@ -15,7 +15,6 @@ var plots = []struct {
 	draw   func(io.Reader) ([]byte, error)
 }{
 	{"B4", "lab/bench/bloomcollateral.csv", "docs/img/bloom-collateral.svg", drawCollateral},
-	{"Q5c", "lab/bench/farmovershoot.csv", "docs/img/farm-overshoot.svg", drawOvershoot},
 	{"Q2g", "lab/bench/proxyconnections.csv", "docs/img/proxy-connections.svg", byConnections.draw},
 	{"Q2g", "lab/bench/proxyaccounts.csv", "docs/img/proxy-accounts.svg", byAccounts.draw},
 	{"Q2g", "lab/bench/proxythrottles.csv", "docs/img/proxy-throttles.svg", byThrottles.draw},

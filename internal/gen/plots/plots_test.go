@@ -89,30 +89,6 @@ func TestDraw(t *testing.T) {
 
 // TestDrawOvershoot: two lines and signs without one, and a legend of all three. Nothing above the limit is a point
 // too.
-func TestDrawOvershoot(t *testing.T) {
-	plot, err := drawOvershoot(strings.NewReader(`offered,measured,delivery_ms
-1000,0,0.5
-8000,20,2
-19990,31,0.6
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wellFormed(t, plot)
-	for what, n := range map[string]int{`class="line bound`: 2, `class="line once`: 2, `class="line measured`: 1,
-		`class="sign measured`: 4, ">20,000<": 1, ">200<": 1, "delivery 0.6 ms": 1} {
-		if got := strings.Count(string(plot), what); got != n {
-			t.Errorf("%d times %q, want %d", got, what, n)
-		}
-	}
-	for _, row := range []string{"1000,-1,1", "1000,NaN,1", "1000,1,"} {
-		if _, err := drawOvershoot(strings.NewReader("offered,measured,delivery_ms\n" + row)); err == nil ||
-			!strings.Contains(err.Error(), "line 2: ") {
-			t.Errorf("%s: %v", row, err)
-		}
-	}
-}
-
 func wellFormed(t *testing.T, plot []byte) {
 	t.Helper()
 	for d := xml.NewDecoder(bytes.NewReader(plot)); ; {

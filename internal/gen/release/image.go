@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,71 +10,28 @@ import (
 	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/opencontainers/go-digest"
+	"github.com/opencontainers/image-spec/specs-go"
+	oci "github.com/opencontainers/image-spec/specs-go/v1"
 )
 
 // imageUser is the user that weir runs as in its image.
 const imageUser = 65532
 
-// The kinds of blobs: OCI image specification 1.1.
-const (
-	typeIndex    = "application/vnd.oci.image.index.v1+json"
-	typeManifest = "application/vnd.oci.image.manifest.v1+json"
-	typeConfig   = "application/vnd.oci.image.config.v1+json"
-	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
-)
-
-type descriptor struct {
-	MediaType   string            `json:"mediaType"`
-	Digest      string            `json:"digest"`
-	Size        int               `json:"size"`
-	Platform    *platform         `json:"platform,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-type platform struct {
-	OS           string `json:"os"`
-	Architecture string `json:"architecture"`
-}
-
-type manifest struct {
-	Schema      int               `json:"schemaVersion"`
-	MediaType   string            `json:"mediaType"`
-	Config      *descriptor       `json:"config,omitempty"`
-	Layers      []descriptor      `json:"layers,omitempty"`
-	Manifests   []descriptor      `json:"manifests,omitempty"`
-	Annotations map[string]string `json:"annotations,omitempty"`
-}
-
-type imageConfig struct {
-	Created string `json:"created"`
-	platform
-	Config struct {
-		User       string
-		Entrypoint []string
-		Cmd        []string
-		Env        []string
-		WorkingDir string
-		Volumes    map[string]struct{}
-		StopSignal string
-		Labels     map[string]string
-	} `json:"config"`
-	RootFS struct {
-		Type    string   `json:"type"`
-		DiffIDs []string `json:"diff_ids"`
-	} `json:"rootfs"`
-	History []map[string]string `json:"history"`
-}
+// second is the version of manifests.
+var second = specs.Versioned{SchemaVersion: 2}
 
 // A layout is an image in the form of a folder: blobs by their checksums.
 type layout struct{ files []entry }
 
-func (l *layout) blob(mediaType string, data []byte) descriptor {
-	sum := fmt.Sprintf("%x", sha256.Sum256(data))
-	l.files = append(l.files, entry{name: "blobs/sha256/" + sum, mode: 0o644, data: data})
-	return descriptor{MediaType: mediaType, Digest: "sha256:" + sum, Size: len(data)}
+func (l *layout) blob(mediaType string, data []byte) oci.Descriptor {
+	sum := digest.FromBytes(data)
+	l.files = append(l.files, entry{name: "blobs/sha256/" + sum.Encoded(), mode: 0o644, data: data})
+	return oci.Descriptor{MediaType: mediaType, Digest: sum, Size: int64(len(data))}
 }
 
-func (l *layout) json(mediaType string, v any) (descriptor, error) {
+func (l *layout) json(mediaType string, v any) (oci.Descriptor, error) {
 	data, err := json.Marshal(v)
 	return l.blob(mediaType, data), err
 }
@@ -88,14 +44,14 @@ func (r *release) image(arches []string) error {
 		return err
 	}
 	annotations := map[string]string{
-		"org.opencontainers.image.title":    "weir",
-		"org.opencontainers.image.version":  r.version.name,
-		"org.opencontainers.image.revision": r.version.commit,
-		"org.opencontainers.image.created":  r.version.date.Format(time.RFC3339),
-		"org.opencontainers.image.licenses": "Apache-2.0",
+		oci.AnnotationTitle:    "weir",
+		oci.AnnotationVersion:  r.version.name,
+		oci.AnnotationRevision: r.version.commit,
+		oci.AnnotationCreated:  r.version.date.Format(time.RFC3339),
+		oci.AnnotationLicenses: "Apache-2.0",
 	}
 	l := &layout{}
-	all := manifest{Schema: 2, MediaType: typeIndex, Annotations: annotations}
+	all := oci.Index{Versioned: second, MediaType: oci.MediaTypeImageIndex, Annotations: annotations}
 	for _, arch := range arches {
 		one, err := r.imageOf(l, arch, authorities, annotations)
 		if err != nil {
@@ -103,12 +59,13 @@ func (r *release) image(arches []string) error {
 		}
 		all.Manifests = append(all.Manifests, one)
 	}
-	index, err := l.json(typeIndex, all)
+	index, err := l.json(oci.MediaTypeImageIndex, all)
 	if err != nil {
 		return err
 	}
-	index.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.version.number()}
-	top, err := json.Marshal(manifest{Schema: 2, MediaType: typeIndex, Manifests: []descriptor{index}})
+	index.Annotations = map[string]string{oci.AnnotationRefName: r.version.number()}
+	top, err := json.Marshal(oci.Index{Versioned: second, MediaType: oci.MediaTypeImageIndex,
+		Manifests: []oci.Descriptor{index}})
 	if err != nil {
 		return err
 	}
@@ -128,39 +85,38 @@ func (r *release) image(arches []string) error {
 }
 
 // imageOf adds the image for one processor.
-func (r *release) imageOf(l *layout, arch string, authorities []byte, labels map[string]string) (descriptor, error) {
+func (r *release) imageOf(l *layout, arch string, authorities []byte, labels map[string]string) (oci.Descriptor,
+	error) {
 	files, err := r.rootFiles(arch, authorities)
 	if err != nil {
-		return descriptor{}, err
+		return oci.Descriptor{}, err
 	}
 	var plain, packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
-		return descriptor{}, err
+		return oci.Descriptor{}, err
 	}
 	if err := writeTar(io.MultiWriter(&plain, z), files, r.version.date); err != nil {
-		return descriptor{}, err
+		return oci.Descriptor{}, err
 	}
 	if err := z.Close(); err != nil {
-		return descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	layer := l.blob(typeLayer, packed.Bytes())
-	c := imageConfig{Created: r.version.date.Format(time.RFC3339), platform: platform{"linux", arch},
-		History: []map[string]string{{"created": r.version.date.Format(time.RFC3339), "created_by": "make release"}}}
-	c.Config.User = fmt.Sprintf("%d:%d", imageUser, imageUser)
-	c.Config.Entrypoint, c.Config.Cmd = []string{"/usr/bin/weir"}, []string{"serve"}
-	c.Config.Env = []string{"PATH=/usr/bin"}
-	c.Config.WorkingDir, c.Config.StopSignal = "/var/lib/weir", "SIGTERM"
-	c.Config.Volumes, c.Config.Labels = map[string]struct{}{"/var/lib/weir": {}}, labels
-	c.RootFS.Type = "layers"
-	c.RootFS.DiffIDs = []string{fmt.Sprintf("sha256:%x", sha256.Sum256(plain.Bytes()))}
-	config, err := l.json(typeConfig, c)
+	layer := l.blob(oci.MediaTypeImageLayerGzip, packed.Bytes())
+	platform := oci.Platform{OS: "linux", Architecture: arch}
+	config, err := l.json(oci.MediaTypeImageConfig, oci.Image{Created: &r.version.date, Platform: platform,
+		History: []oci.History{{Created: &r.version.date, CreatedBy: "make release"}},
+		RootFS:  oci.RootFS{Type: "layers", DiffIDs: []digest.Digest{digest.FromBytes(plain.Bytes())}},
+		Config: oci.ImageConfig{User: fmt.Sprintf("%d:%d", imageUser, imageUser), Entrypoint: []string{"/usr/bin/weir"},
+			Cmd: []string{"serve"}, Env: []string{"PATH=/usr/bin"}, WorkingDir: "/var/lib/weir", StopSignal: "SIGTERM",
+			Volumes: map[string]struct{}{"/var/lib/weir": {}}, Labels: labels},
+	})
 	if err != nil {
-		return descriptor{}, err
+		return oci.Descriptor{}, err
 	}
-	one, err := l.json(typeManifest, manifest{Schema: 2, MediaType: typeManifest, Config: &config,
-		Layers: []descriptor{layer}, Annotations: labels})
-	one.Platform = &platform{"linux", arch}
+	one, err := l.json(oci.MediaTypeImageManifest, oci.Manifest{Versioned: second, Config: config,
+		MediaType: oci.MediaTypeImageManifest, Layers: []oci.Descriptor{layer}, Annotations: labels})
+	one.Platform = &platform
 	return one, err
 }
 

@@ -21,6 +21,9 @@ import (
 	"testing"
 	"time"
 
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	oci "github.com/opencontainers/image-spec/specs-go/v1"
+
 	"weir/internal/testkit/needs"
 )
 
@@ -89,27 +92,27 @@ func TestBill(t *testing.T) {
 	if err != nil || !bytes.Equal(text, again) {
 		t.Errorf("two bills of one binary differ (%v)", err)
 	}
-	var b bill
+	var b cdx.BOM
 	if err := json.Unmarshal(text, &b); err != nil {
 		t.Fatal(err)
 	}
 	refs := map[string]bool{}
-	for _, c := range b.Components {
-		if refs[c.Ref] || !strings.HasPrefix(c.Purl, "pkg:golang/") || strings.HasSuffix(c.Purl, "@") {
+	for _, c := range *b.Components {
+		if refs[c.BOMRef] || !strings.HasPrefix(c.PackageURL, "pkg:golang/") || strings.HasSuffix(c.PackageURL, "@") {
 			t.Errorf("%+v", c)
 		}
-		refs[c.Ref] = true
+		refs[c.BOMRef] = true
 	}
 	found := false
 	for ref := range refs {
 		found = found || strings.HasPrefix(ref, "pkg:golang/golang.org/x/tools@v")
 	}
-	if !found || len(b.Dependencies) != 1 || len(b.Dependencies[0].On) != len(refs) {
-		t.Errorf("%d modules, %+v", len(refs), b.Dependencies)
+	if on := *b.Dependencies; !found || len(on) != 1 || len(*on[0].Dependencies) != len(refs) {
+		t.Errorf("%d modules, %+v", len(refs), on)
 	}
 	uuid := regexp.MustCompile(`^urn:uuid:[0-9a-f]{8}-[0-9a-f]{4}-8[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
-	if !uuid.MatchString(b.Serial) {
-		t.Errorf("serial number %s", b.Serial)
+	if !uuid.MatchString(b.SerialNumber) {
+		t.Errorf("serial number %s", b.SerialNumber)
 	}
 	if _, err := billOf(root+"/LICENSE", target{}, tested); err == nil {
 		t.Error("a text is no binary")
@@ -163,25 +166,25 @@ func checkImage(t *testing.T, file string, arches int) {
 			t.Fatalf("%s: %v", name, err)
 		}
 	}
-	at := func(d descriptor) string { return "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:") }
-	var top, index, one manifest
+	at := func(d oci.Descriptor) string { return "blobs/sha256/" + d.Digest.Encoded() }
+	var top, index oci.Index
 	read("index.json", &top)
 	read(at(top.Manifests[0]), &index)
 	if len(index.Manifests) != arches || string(files["oci-layout"]) != `{"imageLayoutVersion":"1.0.0"}` {
 		t.Fatalf("%d images", len(index.Manifests))
 	}
 	for _, d := range index.Manifests {
-		one = manifest{}
+		var one oci.Manifest
 		read(at(d), &one)
-		var c imageConfig
-		read(at(*one.Config), &c)
+		var c oci.Image
+		read(at(one.Config), &c)
 		if c.Config.User != "65532:65532" || c.Architecture != d.Platform.Architecture {
 			t.Errorf("%+v", c)
 		}
 		if d.Platform.Architecture == runtime.GOARCH {
 			runImage(t, files[at(one.Layers[0])])
 		}
-		names := layerNames(t, files[at(one.Layers[0])], c.RootFS.DiffIDs[0])
+		names := layerNames(t, files[at(one.Layers[0])], string(c.RootFS.DiffIDs[0]))
 		for _, name := range []string{"usr/bin/weir", "etc/weir/weir.yaml", "etc/ssl/certs/ca-certificates.crt", "var/lib/weir/"} {
 			if !names[name] {
 				t.Errorf("the image has no %s", name)

@@ -4,64 +4,17 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"debug/buildinfo"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
 	"time"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// A bill lists what is in a binary, as CycloneDX 1.6.
-type bill struct {
-	Format       string          `json:"bomFormat"`
-	Spec         string          `json:"specVersion"`
-	Serial       string          `json:"serialNumber"`
-	Version      int             `json:"version"`
-	Metadata     billMetadata    `json:"metadata"`
-	Components   []billComponent `json:"components"`
-	Dependencies []billDepends   `json:"dependencies"`
-}
-
-type billMetadata struct {
-	Timestamp string        `json:"timestamp"`
-	Component billComponent `json:"component"`
-}
-
-type billComponent struct {
-	Type       string         `json:"type"`
-	Ref        string         `json:"bom-ref"`
-	Name       string         `json:"name"`
-	Version    string         `json:"version"`
-	Purl       string         `json:"purl,omitempty"`
-	Hashes     []billHash     `json:"hashes,omitempty"`
-	Licenses   []billLicense  `json:"licenses,omitempty"`
-	Properties []billProperty `json:"properties,omitempty"`
-}
-
-type billHash struct {
-	Alg     string `json:"alg"`
-	Content string `json:"content"`
-}
-
-type billLicense struct {
-	License struct {
-		ID string `json:"id"`
-	} `json:"license"`
-}
-
-type billProperty struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
-
-type billDepends struct {
-	Ref string   `json:"ref"`
-	On  []string `json:"dependsOn"`
-}
-
-// billOf reads what the linker wrote into a binary about its modules. The serial number follows from the binary, so
-// that the same binary has the same bill.
+// billOf lists what is in a binary, as CycloneDX 1.6: what the linker wrote into it about its modules. The serial
+// number follows from the binary, so that the same binary has the same bill.
 func billOf(binary string, t target, v version) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -73,40 +26,38 @@ func billOf(binary string, t target, v version) ([]byte, error) {
 	}
 	sum := sha256.Sum256(data)
 	const self = "weir"
-	apache := billLicense{}
-	apache.License.ID = "Apache-2.0"
-	b := bill{Format: "CycloneDX", Spec: "1.6", Serial: serial(sum), Version: 1, Metadata: billMetadata{
-		Timestamp: v.date.Format(time.RFC3339),
-		Component: billComponent{Type: "application", Ref: self, Name: self, Version: v.name,
-			Hashes: []billHash{{"SHA-256", fmt.Sprintf("%x", sum)}}, Licenses: []billLicense{apache},
-			Properties: []billProperty{{"weir:commit", v.commit}, {"weir:target", t.system + "/" + t.arch}}},
-	}}
-	depends := billDepends{Ref: self}
-	add := func(c billComponent) {
-		c.Type, c.Ref = "library", c.Purl
-		b.Components, depends.On = append(b.Components, c), append(depends.On, c.Ref)
+	b := cdx.NewBOM()
+	b.SerialNumber = serial(sum)
+	b.Metadata = &cdx.Metadata{Timestamp: v.date.Format(time.RFC3339),
+		Component: &cdx.Component{Type: cdx.ComponentTypeApplication, BOMRef: self, Name: self, Version: v.name,
+			Hashes:   &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sum)}},
+			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+			Properties: &[]cdx.Property{{Name: "weir:commit", Value: v.commit},
+				{Name: "weir:target", Value: t.system + "/" + t.arch}}},
 	}
-	add(billComponent{Name: "std", Version: info.GoVersion,
-		Purl: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")})
+	all := []cdx.Component{{Name: "std", Version: info.GoVersion,
+		PackageURL: "pkg:golang/std@" + strings.TrimPrefix(info.GoVersion, "go")}}
 	for _, m := range info.Deps {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		c := billComponent{Name: m.Path, Version: m.Version,
-			Purl: fmt.Sprintf("pkg:golang/%s@%s", m.Path, strings.ReplaceAll(m.Version, "+", "%2B"))}
+		c := cdx.Component{Name: m.Path, Version: m.Version,
+			PackageURL: fmt.Sprintf("pkg:golang/%s@%s", m.Path, strings.ReplaceAll(m.Version, "+", "%2B"))}
 		if m.Sum != "" {
-			c.Properties = []billProperty{{"go:sum", m.Sum}}
+			c.Properties = &[]cdx.Property{{Name: "go:sum", Value: m.Sum}}
 		}
-		add(c)
+		all = append(all, c)
 	}
-	slices.SortFunc(b.Components, func(x, y billComponent) int { return strings.Compare(x.Purl, y.Purl) })
-	slices.Sort(depends.On)
-	b.Dependencies = []billDepends{depends}
+	slices.SortFunc(all, func(x, y cdx.Component) int { return strings.Compare(x.PackageURL, y.PackageURL) })
+	var on []string
+	for i := range all {
+		all[i].Type, all[i].BOMRef = cdx.ComponentTypeLibrary, all[i].PackageURL
+		on = append(on, all[i].BOMRef)
+	}
+	b.Components, b.Dependencies = &all, &[]cdx.Dependency{{Ref: self, Dependencies: &on}}
 	var text bytes.Buffer
-	e := json.NewEncoder(&text)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	err = e.Encode(b)
+	err = cdx.NewBOMEncoder(&text, cdx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).
+		EncodeVersion(b, cdx.SpecVersion1_6)
 	return text.Bytes(), err
 }
 

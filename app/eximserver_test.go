@@ -1,4 +1,4 @@
-package exim
+package app_test
 
 import (
 	"errors"
@@ -12,17 +12,17 @@ import (
 	"weir/internal/testkit/needs"
 )
 
-// owner is the user that Debian's Exim runs as. It does not start without.
-const owner = "Debian-exim"
+// eximUser is the user that Debian's Exim runs as. It does not start without.
+const eximUser = "Debian-exim"
 
-// An Instance is a running Exim. Goroutines may share it.
-type Instance struct {
+// An eximServer is a running Exim. Goroutines may share it.
+type eximServer struct {
 	folder string
 	keeper *keeper.Keeper // nil until it is started
 }
 
-// program finds Exim, or says what this machine lacks to start one.
-func program() (path, lacking string) {
+// eximProgram finds Exim, or says what this machine lacks to start one.
+func eximProgram() (path, lacking string) {
 	if os.Geteuid() != 0 {
 		return "", "starting an Exim takes root"
 	}
@@ -36,12 +36,12 @@ func program() (path, lacking string) {
 	return path, ""
 }
 
-// Start starts an Exim with a configuration, which has to say where it listens; at is one of these addresses. Its
-// folders are added, and it offers no TLS. It is up when Start returns, and ends with the test. If there is no Exim,
+// runExim starts an Exim with a configuration, which has to say where it listens; at is one of these addresses. Its
+// folders are added, and it offers no TLS. It is up when runExim returns, and ends with the test. If there is no Exim,
 // the test is skipped, or fails in CI. When the test fails, it shows the log.
-func Start(t testing.TB, configuration, at string) *Instance {
+func runExim(t testing.TB, configuration, at string) *eximServer {
 	t.Helper()
-	path, lacking := program()
+	path, lacking := eximProgram()
 	if lacking != "" {
 		needs.Skip(t, lacking)
 	}
@@ -50,7 +50,7 @@ func Start(t testing.TB, configuration, at string) *Instance {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := &Instance{folder: folder}
+	x := &eximServer{folder: folder}
 	t.Cleanup(func() {
 		log := x.Log()
 		if err := x.stop(); err != nil {
@@ -66,8 +66,8 @@ func Start(t testing.TB, configuration, at string) *Instance {
 	return x
 }
 
-// keep starts Exim and stops it when its input ends, which also happens when the test is killed.
-const keep = `
+// keepExim starts Exim and stops it when its input ends, which also happens when the test is killed.
+const keepExim = `
 trap '' INT HUP TERM
 (trap - INT HUP TERM; exec "$1" -C "$2/conf" -bdf -q1h) </dev/null &
 cat >/dev/null
@@ -76,13 +76,13 @@ wait $!
 exit 0
 `
 
-func (x *Instance) run(path, configuration, at string) error {
+func (x *eximServer) run(path, configuration, at string) error {
 	for _, name := range []string{"", "spool", "log"} {
 		if err := errors.Join(os.MkdirAll(x.path(name), 0o755), os.Chmod(x.path(name), 0o755)); err != nil {
 			return err
 		}
 	}
-	if out, err := exec.Command("chown", owner, x.path("spool"), x.path("log")).CombinedOutput(); err != nil {
+	if out, err := exec.Command("chown", eximUser, x.path("spool"), x.path("log")).CombinedOutput(); err != nil {
 		return fmt.Errorf("%w: %s", err, out)
 	}
 	// exim_path is what it starts itself again by, for deliveries. Without the right to become root it delivers as its
@@ -97,7 +97,7 @@ func (x *Instance) run(path, configuration, at string) error {
 		return fmt.Errorf("exim does not take its configuration: %w: %s", err, out)
 	}
 	var err error
-	if x.keeper, err = keeper.Start(keep, path, x.folder); err != nil {
+	if x.keeper, err = keeper.Start(keepExim, path, x.folder); err != nil {
 		return err
 	}
 	if !x.keeper.Up(at) {
@@ -106,10 +106,10 @@ func (x *Instance) run(path, configuration, at string) error {
 	return nil
 }
 
-func (x *Instance) path(name string) string { return filepath.Join(x.folder, name) }
+func (x *eximServer) path(name string) string { return filepath.Join(x.folder, name) }
 
 // stop ends Exim and removes its folder.
-func (x *Instance) stop() (err error) {
+func (x *eximServer) stop() (err error) {
 	if x.keeper != nil {
 		err = x.keeper.Stop()
 	}
@@ -119,7 +119,7 @@ func (x *Instance) stop() (err error) {
 }
 
 // Log is the log so far: what was received and delivered, what was refused, and what went wrong.
-func (x *Instance) Log() string {
+func (x *eximServer) Log() string {
 	var all []byte
 	for _, name := range []string{"mainlog", "rejectlog", "paniclog"} {
 		text, _ := os.ReadFile(x.path("log/" + name))
@@ -129,9 +129,9 @@ func (x *Instance) Log() string {
 }
 
 // Queued lists the messages in the queue, as "exim -bp" does. Frozen ones are marked.
-func (x *Instance) Queued(t testing.TB) string {
+func (x *eximServer) Queued(t testing.TB) string {
 	t.Helper()
-	path, _ := program()
+	path, _ := eximProgram()
 	out, err := exec.Command(path, "-C", x.path("conf"), "-bp").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)
