@@ -46,11 +46,11 @@ PACKAGES = $$({ $(GO) list $(LONGEST); $(GO) list ./... | grep -vxF "$$($(GO) li
 # sees nothing there. make arch fails when one of them starts a goroutine.
 SINGLE := . ./cmd/weir/roster ./config ./gate/httpgate/accesslog ./internal/docstest ./internal/gen/... \
 	./internal/http1 ./internal/plot ./internal/queue ./internal/shown ./internal/stored ./internal/tabular \
-	./internal/testkit/markdown ./internal/testkit/readers ./internal/words ./internal/yamltree \
+	./internal/testkit/markdown ./internal/testkit/readers ./internal/testreport ./internal/words ./internal/yamltree \
 	./lab/sheet ./mail/bounce ./throttle/outbreak
 
-# What it prints ends with the tests that failed, and what they wrote.
-REPORT := $(GO) tool -modfile=internal/tools/go.mod gotestsum --format-hide-empty-pkg --raw-command --
+# What testreport prints ends with the names of tests that failed.
+REPORT := $(GO) run ./internal/testreport
 
 # Tests sync what they write, as weir does, and a disk takes its time for that. Nothing is learnt from it: make long uses
 # the disk. So tests write to memory where there is plenty that programs can be started from. The name of the folder is

@@ -1,3 +1,3 @@
-// Package tools is a module of its own for the tools that tests are reported and releases are made with: what they need
-// is no business of weir's. make test and make release build them from here.
+// Package tools is a module of its own for tools that weir is not built with, but checked or released: what they need is
+// no business of weir's. make mutants and make release build them from here.
 package tools
