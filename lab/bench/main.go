@@ -52,6 +52,7 @@ var rows = []row{
 	{"S9", underFlood},
 	{"S10", afterFlood},
 	{"Q1", decisions},
+	{"Q1f", sharedDecisions},
 	{"Q2", proxied},
 	{"Q2g", growing},
 	{"Q3", heldRequests},

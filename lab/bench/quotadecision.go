@@ -74,3 +74,31 @@ func admitAll(q *quota.Quota, accounts []string, n int, now *time.Time) {
 		q.Settle(a.Hold, weir.Outcome{Time: ev.Time, Done: true, Status: http.StatusOK})
 	}
 }
+
+// sharedDecisions is Q1f: what an admitted request pays for being told to the other nodes of a farm. Each decision is
+// about another account, so that each marks something to be told.
+func sharedDecisions(t *trial) (figures []figure) {
+	const keys = 100_000
+	accounts := shuffledAccounts(keys)
+	for _, w := range []quota.WindowKind{quota.Fixed, quota.Sliding, quota.GCRA} {
+		var sides []func()
+		for _, farm := range []bool{false, true} {
+			q := try(quota.New(quota.Options{Policies: []quota.Policy{
+				{Name: "per-second", Limit: quota.Count(1000), Period: weir.Period{Length: time.Second}, Window: w}}}))
+			now := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC)
+			sides = append(sides, func() { admitAll(q, accounts, keys, &now) })
+			if farm {
+				shared := q.Share("a", 1, func([]byte) error { return nil })
+				sides = append(sides, func() { shared.Advance(now) })
+			}
+		}
+		interleaved(1, sides...) // every account is known before the first round
+		times := interleaved(pick(t, 101, 1), sides...)
+		figures = append(figures, figure{fmt.Sprintf("quota, one decision and its settlement, %d accounts in turns, "+
+			"window %s, farm: broadcast against local", keys, w),
+			[]value{most(1.1, float64(times[1])/float64(times[0]), "%.2f × its time")},
+			fmt.Sprintf("%.0f ns against %.0f ns; beside it, %.0f ns to tell the others", each(times[1], keys),
+				each(times[0], keys), each(times[2], keys))})
+	}
+	return figures
+}
