@@ -46,29 +46,6 @@ func raise(words, hashes []uint32, p int) {
 	}
 }
 
-func compareCells(a, b []uint32) (greater, smaller bool) {
-	for i := range a {
-		if a[i] == b[i] {
-			continue
-		}
-		for at := 0; at < cellsWord*cellBits; at += cellBits {
-			x, y := a[i]>>at&cellMask, b[i]>>at&cellMask
-			greater, smaller = greater || x > y, smaller || x < y
-		}
-	}
-	return greater, smaller
-}
-
-func maxCells(words, other []uint32) {
-	for i := range words {
-		var w uint32
-		for at := 0; at < cellsWord*cellBits; at += cellBits {
-			w |= max(words[i]>>at&cellMask, other[i]>>at&cellMask) << at
-		}
-		words[i] = w
-	}
-}
-
 // estimateCells is how many different hashes the cells have seen, by Ertl's improved raw estimator ("New cardinality
 // estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method.
 func estimateCells(words []uint32, p int) float64 {

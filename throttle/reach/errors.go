@@ -5,12 +5,11 @@ import (
 	"fmt"
 )
 
-// What can be wrong with what is stored or merged. An error may say more; match it with errors.Is.
+// What can be wrong with what is stored, or asked for. An error may say more; match it with errors.Is.
 var (
-	ErrCorrupt = errors.New("reach: not what was stored")            // damaged, or something else
-	ErrNewer   = errors.New("reach: stored by a newer version")      // nothing is wrong with it
-	ErrCells   = errors.New("reach: unusable number of cells")       // or not as many as the sketch to merge with has
-	ErrFull    = errors.New("reach: no room for so many recipients") // merging would make too many
+	ErrCorrupt = errors.New("reach: not what was stored")       // damaged, or something else
+	ErrNewer   = errors.New("reach: stored by a newer version") // nothing is wrong with it
+	ErrCells   = errors.New("reach: unusable number of cells")
 )
 
 func corrupt(what string, b []byte) error {

@@ -37,25 +37,6 @@ func (f *flag) spent(r *Rules, now int64) bool {
 	return int64(f.sent+f.before) >= r.o.Limit.Count
 }
 
-// merge takes over the later flag, or end of a flag. An operator's flag on either side stays an operator's.
-func (f *flag) merge(o *flag) {
-	ended := max(f.ended, o.ended)
-	operator := f.flagged && f.operator || o.flagged && o.operator
-	if o.last() > f.last() || o.last() == f.last() && o.flagged {
-		*f = *o
-	}
-	f.ended = ended
-	f.operator = f.flagged && operator
-}
-
-// last is when the flag was set, or when the last one ended.
-func (f *flag) last() int64 {
-	if f.flagged {
-		return f.flagSince
-	}
-	return f.ended
-}
-
 // over reports whether a flag has held as long as it must, and the rate has fallen in every window.
 func (m *meter) over(r *Rules, figures []Figure) bool {
 	if !m.flagged || m.operator || m.at-m.flagSince < r.hold {

@@ -90,25 +90,3 @@ func (m *meter) learn(w Window, fresh float64) {
 	usual = math.Expm1(math.Log1p(usual) + (math.Log1p(fresh)-math.Log1p(usual))/float64(m.seen[w]))
 	m.usual[w] = uint32(min(usual*fraction+0.5, math.MaxUint32))
 }
-
-// merge takes over what another node counted: slot by slot the greater, the earlier beginning and the later flag.
-func (m *meter) merge(o *meter) {
-	other := *o
-	at := max(m.at, other.at)
-	m.move(at)
-	other.move(at)
-	for i, n := range other.slots {
-		m.slots[i] = max(m.slots[i], n)
-	}
-	switch {
-	case !m.started:
-		m.started, m.since = other.started, other.since
-	case other.started:
-		m.since = min(m.since, other.since)
-	}
-	m.pending |= other.pending
-	for i := range m.usual {
-		m.usual[i], m.seen[i] = max(m.usual[i], other.usual[i]), max(m.seen[i], other.seen[i])
-	}
-	m.flag.merge(&other.flag)
-}

@@ -100,7 +100,7 @@ func (s *Sketch) Weigh(key uint64) float64 {
 	return hashes / float64(s.chances)
 }
 
-// Count is how many recipients were added, by the sum of all weights; after a merge by the cells.
+// Count is how many recipients were added, by the sum of all weights.
 func (s *Sketch) Count() float64 {
 	if !s.dense {
 		return float64(len(s.words))
@@ -116,7 +116,7 @@ func (s *Sketch) Estimate() float64 {
 	return estimateCells(s.words, s.indexBits())
 }
 
-// Changes is how often Add changed something: the source's unique counter. After a merge it is the greater of both.
+// Changes is how often Add changed something: the source's unique counter.
 func (s *Sketch) Changes() uint64 {
 	if !s.dense {
 		return uint64(len(s.words))
@@ -137,44 +137,6 @@ func (s *Sketch) toCells() {
 	s.chances = allChances(s.words, p)
 }
 
-// Merge adds everything that is in another sketch with as many cells: each cell is the greater of both.
-func (s *Sketch) Merge(o *Sketch) error {
-	p := s.indexBits()
-	if p != o.indexBits() {
-		return fmt.Errorf("%w: %d and %d cannot be merged", ErrCells, s.Cells(), o.Cells())
-	}
-	if !s.dense && !o.dense {
-		s.words = union(s.words, o.words)
-		if len(s.words) > wordsOf(p) {
-			s.toCells()
-		}
-		return nil
-	}
-	other, otherCount, otherChanges := o.words, o.count, o.changes
-	if !o.dense {
-		other = make([]uint32, wordsOf(p))
-		raise(other, o.words, p)
-		otherCount, otherChanges = float64(len(o.words)), uint32(len(o.words))
-	}
-	if !s.dense {
-		s.toCells()
-	}
-	more, fewer := compareCells(other, s.words)
-	switch {
-	case more && fewer:
-		maxCells(s.words, other)
-		s.count = estimateCells(s.words, p)
-	case more: // everything is in the other
-		copy(s.words, other)
-		s.count = otherCount
-	case !fewer: // the same: the order does not matter
-		s.count = max(s.count, otherCount)
-	}
-	s.chances = allChances(s.words, p)
-	s.changes = max(s.changes, otherChanges)
-	return nil
-}
-
 // search finds where in a sorted list a hash is or belongs. It does not branch on hashes, which cannot be guessed.
 func search(list []uint32, h uint32) (at int, found bool) {
 	for n := uint(len(list)); n > 0; {
@@ -184,29 +146,6 @@ func search(list []uint32, h uint32) (at int, found bool) {
 		n -= half
 	}
 	return at, at < len(list) && list[at] == h
-}
-
-// union merges two sorted lists without doubles.
-func union(a, b []uint32) []uint32 {
-	all := make([]uint32, 0, len(a)+len(b))
-	for len(a) > 0 && len(b) > 0 {
-		switch {
-		case a[0] < b[0]:
-			all, a = append(all, a[0]), a[1:]
-		case a[0] > b[0]:
-			all, b = append(all, b[0]), b[1:]
-		default:
-			a = a[1:]
-		}
-	}
-	return slices.Clip(append(append(all, a...), b...))
-}
-
-// Clone returns a copy.
-func (s *Sketch) Clone() *Sketch {
-	c := *s
-	c.words = slices.Clip(slices.Clone(s.words))
-	return &c
 }
 
 // Bytes is how much memory it takes, and AppendBinary about so much to store.

@@ -1,13 +1,9 @@
 package reach
 
 import (
-	"errors"
 	"time"
 	"unsafe"
 )
-
-// ErrNoKnown is returned where the settled part of a state is needed, and SetKnown was not called.
-var ErrNoKnown = errors.New("reach: the settled part of the known recipients is missing")
 
 // A Fate is what becomes of one recipient.
 type Fate uint8
@@ -194,12 +190,3 @@ func (s *State) Figures(r *Rules, p *Population, now time.Time) []Figure {
 
 // Bytes is how much memory the state takes.
 func (s *State) Bytes() int { return int(unsafe.Sizeof(s.meter)) + s.bytes() }
-
-// Merge takes over what another node knows of the same user: registers by their maximum, known recipients together,
-// slots by the greater, the earlier beginning, and the later flag. Sketches with different numbers of cells cannot be
-// merged (ErrCells), nor states without their settled part (ErrNoKnown), nor Bloom filters that get too full (ErrFull).
-func (s *State) Merge(r *Rules, o *State) error {
-	err := s.history.merge(&o.history, max(s.at, o.at))
-	s.meter.merge(&o.meter)
-	return err
-}
