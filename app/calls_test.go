@@ -269,7 +269,7 @@ func (p *post) noted(c *console.Call, what string) {
 	if what == "" {
 		what = c.Name()
 	}
-	page, err := p.control.Audit(context.Background(), console.AuditQuery{By: by, What: what})
+	page, err := console.AuditListCall.Ask(context.Background(), p.control, console.AuditQuery{By: by, What: what})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].From != from {
 		p.t.Errorf("%s: the audit log has no %s by %s from %s: %+v, %v", c.Name(), what, by, from, page.Entries, err)
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -33,7 +32,7 @@ type AuditPage struct {
 	Next    int64         `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
-var auditList = define(Call{Method: http.MethodGet, Path: "/audit", Role: access.View, Commands: []string{"audit"},
+var AuditListCall = define(Call{Method: http.MethodGet, Path: "/audit", Role: access.View, Commands: []string{"audit"},
 	Summary: "Shows who did what, when, from where, and what changed."},
 	func(q *Request, in *AuditQuery) (p AuditPage, err error) {
 		p.Entries = []store.Entry{}
@@ -56,8 +55,3 @@ var auditList = define(Call{Method: http.MethodGet, Path: "/audit", Role: access
 		}
 		return p, err
 	})
-
-// Audit returns a part of the audit log.
-func (c *Client) Audit(ctx context.Context, q AuditQuery) (AuditPage, error) {
-	return auditList.Ask(ctx, c, q)
-}

@@ -67,7 +67,7 @@ func showAudit(v *visit) (any, error) {
 	if err == nil {
 		s.Query.Limit = auditPageRows
 		var found AuditPage
-		found, err = auditList.on(v.Request, s.Query)
+		found, err = AuditListCall.on(v.Request, s.Query)
 		s.Entries = found.Entries
 		if found.Next != 0 {
 			next := url.Values{}
@@ -90,7 +90,7 @@ func showAudit(v *visit) (any, error) {
 		}
 	}
 	values.Set("limit", fmt.Sprint(MaxAuditPage))
-	s.Export = strings.TrimPrefix(Prefix, "/") + auditList.Path + "?" + values.Encode()
+	s.Export = strings.TrimPrefix(Prefix, "/") + AuditListCall.Path + "?" + values.Encode()
 	return s, nil
 }
 

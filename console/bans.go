@@ -132,7 +132,7 @@ type BanResult struct {
 }
 
 var (
-	banList = define(Call{Method: http.MethodGet, Path: "/bans", Role: access.View, Commands: []string{"ban list"},
+	BansCall = define(Call{Method: http.MethodGet, Path: "/bans", Role: access.View, Commands: []string{"ban list"},
 		Summary: "Shows a part of the block list."},
 		func(q *Request, in *BanQuery) (BanPage, error) {
 			var err error
@@ -169,9 +169,4 @@ func (q *Request) banOf(who string) any {
 		}
 	}
 	return nil
-}
-
-// Bans returns a part of the block list.
-func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
-	return banList.Ask(ctx, c, q)
 }

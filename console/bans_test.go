@@ -50,15 +50,16 @@ func TestBansOverTheSocket(t *testing.T) {
 	b.bans.page = BanPage{Bans: []Ban{{Who: "192.0.2.0/24", Reason: "scraper", By: "root", Operator: true,
 		Until: time.Unix(1e9, 0).UTC()}}, Total: 7, Next: "192.0.2.0/24"}
 	q := BanQuery{Filter: "a b&c=d", After: "client:x/../y", Limit: MaxBanPage}
-	page, err := client.Bans(t.Context(), q)
+	page, err := BansCall.Ask(t.Context(), client, q)
 	if err != nil || b.bans.query != q || !reflect.DeepEqual(page, b.bans.page) {
 		t.Errorf("%+v of %+v, %v", page, b.bans.query, err)
 	}
-	if _, err := client.Bans(t.Context(), BanQuery{}); err != nil || b.bans.query != (BanQuery{Limit: MaxBanPage}) {
+	if _, err := BansCall.Ask(t.Context(), client, BanQuery{}); err != nil ||
+		b.bans.query != (BanQuery{Limit: MaxBanPage}) {
 		t.Errorf("%+v, %v", b.bans.query, err)
 	}
 	for _, limit := range []int{-1, MaxBanPage + 1} {
-		if _, err := client.Bans(t.Context(), BanQuery{Limit: limit}); code(err) != http.StatusBadRequest {
+		if _, err := BansCall.Ask(t.Context(), client, BanQuery{Limit: limit}); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}

@@ -51,18 +51,20 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 // Calls returns the table of calls.
 func Calls() []*Call {
 	return []*Call{
-		&statusGet.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &shadowSet.Call,
-		&reloadDo.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &capacityGet.Call, &LimitListCall.Call,
-		&LimitSetCall.Call, &LimitRemoveCall.Call, &banList.Call, &BanAddCall.Call, &BanRemoveCall.Call,
+		&StatusCall.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &ShadowCall.Call,
+		&ReloadCall.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &CapacityCall.Call, &LimitListCall.Call,
+		&LimitSetCall.Call, &LimitRemoveCall.Call, &BansCall.Call, &BanAddCall.Call, &BanRemoveCall.Call,
 		&BlockListsCall.Call, &listImport.Call, &QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call,
 		&queueDelete.Call, &queueRetry.Call, &mailBulk.Call, &MailTrackCall.Call, &backupMake.Call, &UserListCall.Call,
-		&userAdd.Call, &userShow.Call, &UserHistoryCall.Call, &userRemove.Call, &UserSetCall.Call, &userPasswd.Call,
+		&UserAddCall.Call, &UserShowCall.Call, &UserHistoryCall.Call, &UserRemoveCall.Call, &UserSetCall.Call,
+		&UserPasswdCall.Call,
 		&UserStopCall.Call, &UserResumeCall.Call, &ReachListCall.Call, &ReachShowCall.Call, &ReachFlagCall.Call,
 		&ReachClearCall.Call, &ReachUsualCall.Call, &FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call,
-		&farmLeave.Call, &auditList.Call, &OperatorListCall.Call, &operatorAdd.Call, &OperatorRemoveCall.Call,
+		&FarmLeaveCall.Call, &AuditListCall.Call, &OperatorListCall.Call, &OperatorAddCall.Call,
+		&OperatorRemoveCall.Call,
 		&OperatorRoleCall.Call, &OperatorSessionsCall.Call, &OperatorLogOutCall.Call, &OperatorPasswordCall.Call,
 		&TokenListCall.Call, &TokenAddCall.Call, &TokenRevokeCall.Call, &NotifyListCall.Call, &NotifyTestCall.Call,
-		&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call,
+		&DemoShowCall.Call, &DemoFloodCall.Call, &DemoPayCall.Call, &DemoStopCall.Call,
 	}
 }
 

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -46,7 +45,7 @@ type StampAt struct {
 // lanesMeasures are the columns of a CapacityGate.
 var lanesMeasures = []Measure{Load, Waiting, InLine, Stamped, Pooled, Crowded, Work, WorkSeconds}
 
-var capacityGet = define(Call{Method: http.MethodGet, Path: "/capacity", Role: access.View,
+var CapacityCall = define(Call{Method: http.MethodGet, Path: "/capacity", Role: access.View,
 	Commands: []string{"capacity"},
 	Summary:  "Shows how full gates with a limited capacity are, what a stamp costs, now and lately, and who pays."},
 	func(q *Request, in *CapacityQuery) (CapacityReport, error) {
@@ -99,9 +98,4 @@ func capacityOf(s Status, o Overview) CapacityReport {
 		r.Gates = append(r.Gates, c)
 	}
 	return r
-}
-
-// Capacity returns how full gates with a limited capacity are.
-func (c *Client) Capacity(ctx context.Context, q CapacityQuery) (CapacityReport, error) {
-	return capacityGet.Ask(ctx, c, q)
 }

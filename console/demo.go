@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"net/http"
 	"time"
 
@@ -104,8 +103,9 @@ func demoAct(q *Request, act func(Demo) error) (None, error) {
 }
 
 var (
-	demoShow = define(Call{Method: http.MethodGet, Path: "/demo", Role: access.View, Commands: []string{"demo show"},
-		Summary: "Shows the scenes of a demo."},
+	DemoShowCall = define(Call{Method: http.MethodGet, Path: "/demo", Role: access.View,
+		Commands: []string{"demo show"},
+		Summary:  "Shows the scenes of a demo."},
 		func(q *Request, _ *None) (DemoScenes, error) {
 			d, err := q.demoOf()
 			if err != nil {
@@ -114,13 +114,13 @@ var (
 			return DemoScenes{time.Now(), d.Scenes()}, nil
 		})
 
-	demoFlood = define(Call{Method: http.MethodPost, Path: "/demo/flood", Role: access.Act,
+	DemoFloodCall = define(Call{Method: http.MethodPost, Path: "/demo/flood", Role: access.Act,
 		Commands: []string{"demo flood"}, Summary: "Brings people and a flood to a scene of a demo, for a time."},
 		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Flood(in.Scene) })
 		}).saying(func(in *DemoWhich, _ None) string { return "The flood comes to " + in.Scene + "." })
 
-	demoPay = define(Call{Method: http.MethodPost, Path: "/demo/pay", Role: access.Act,
+	DemoPayCall = define(Call{Method: http.MethodPost, Path: "/demo/pay", Role: access.Act,
 		Commands: []string{"demo pay"}, Summary: "Makes the people in a scene of a demo pay for stamps, or wait."},
 		func(q *Request, in *DemoPay) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Pay(in.Scene, in.On) })
@@ -131,32 +131,9 @@ var (
 		return "From now on people wait in line."
 	})
 
-	demoStop = define(Call{Method: http.MethodPost, Path: "/demo/stop", Role: access.Act,
+	DemoStopCall = define(Call{Method: http.MethodPost, Path: "/demo/stop", Role: access.Act,
 		Commands: []string{"demo stop"}, Summary: "Ends the flood in a scene of a demo, or sends the people home."},
 		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Stop(in.Scene) })
 		}).saying(func(in *DemoWhich, _ None) string { return "They leave " + in.Scene + "." })
 )
-
-// DemoScenes returns the scenes of a demo.
-func (c *Client) DemoScenes(ctx context.Context) (DemoScenes, error) {
-	return demoShow.Ask(ctx, c, None{})
-}
-
-// FloodDemo brings people and a flood to a scene.
-func (c *Client) FloodDemo(ctx context.Context, scene string) error {
-	_, err := demoFlood.Ask(ctx, c, DemoWhich{scene})
-	return err
-}
-
-// PayDemo makes the people of a scene pay for stamps, or wait.
-func (c *Client) PayDemo(ctx context.Context, scene string, on bool) error {
-	_, err := demoPay.Ask(ctx, c, DemoPay{scene, on})
-	return err
-}
-
-// StopDemo ends the flood of a scene, or sends the people home.
-func (c *Client) StopDemo(ctx context.Context, scene string) error {
-	_, err := demoStop.Ask(ctx, c, DemoWhich{scene})
-	return err
-}

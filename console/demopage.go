@@ -76,7 +76,7 @@ func (v *demoView) Begins() bool { return v.Playing == DemoNobody || v.Playing =
 func (v *demoView) Ends() bool { return v.Playing == DemoPeople || v.Playing == DemoFlooded }
 
 func showDemo(v *visit) (any, error) {
-	scenes, err := demoShow.on(v.Request, None{})
+	scenes, err := DemoShowCall.on(v.Request, None{})
 	if err != nil {
 		return nil, err
 	}

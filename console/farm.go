@@ -156,7 +156,7 @@ var (
 			return f.Forget(q, in.Node, q.by())
 		})).saying(func(in *FarmNode, _ FarmResult) string { return "Forgotten: " + in.Node + "." })
 
-	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
+	FarmLeaveCall = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
 		Commands: []string{"farm leave"},
 		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
 		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
@@ -177,12 +177,6 @@ func (r FarmResult) say(done string) string {
 		text += ", and not on " + several(failed, "node")
 	}
 	return text + "."
-}
-
-// LeaveFarm makes the node say goodbye to the farm.
-func (c *Client) LeaveFarm(ctx context.Context) error {
-	_, err := farmLeave.Ask(ctx, c, None{})
-	return err
 }
 
 // collect reports the nodes, and the engine of exact limits.

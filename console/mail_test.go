@@ -245,12 +245,14 @@ func TestUsersOverTheSocket(t *testing.T) {
 		t.Errorf("%+v, %v", m.users, err)
 	}
 	const name = "../a b&c=d/é"
-	if u, err := c.User(ctx, name); err != nil || u.Name != name || !u.Stopped() || u.Password != "" {
+	if u, err := UserShowCall.Ask(ctx, c, Name{Name: name}); err != nil || u.Name != name || !u.Stopped() ||
+		u.Password != "" {
 		t.Errorf("%+v, %v", u, err)
 	}
 	n := NewUser{Name: name, Password: "open sesame", Contact: "a@home.example", Senders: []string{"a@example.org"},
 		Language: "de", Limits: map[string]string{"stop": "50"}}
-	if u, err := c.AddUser(ctx, n); err != nil || u.Name != name || m.by != me() || !reflect.DeepEqual(m.added, n) {
+	if u, err := UserAddCall.Ask(ctx, c, n); err != nil || u.Name != name || m.by != me() ||
+		!reflect.DeepEqual(m.added, n) {
 		t.Errorf("%+v by %q, %v", m.added, m.by, err)
 	}
 	contact, senders, off, language := "", []string{}, true, "en"
@@ -259,7 +261,8 @@ func TestUsersOverTheSocket(t *testing.T) {
 	if _, err := UserSetCall.Ask(ctx, c, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
 	}
-	if err := c.Passwd(ctx, name, "x y"); err != nil || m.asked != "passwd "+name+" x y" {
+	if _, err := UserPasswdCall.Ask(ctx, c, UserPassword{Name: name, Password: "x y"}); err != nil ||
+		m.asked != "passwd "+name+" x y" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 	if _, err := UserStopCall.Ask(ctx, c, UserStop{Name: name, Why: "spam"}); err != nil || m.asked != "stop "+name+" spam" {
@@ -268,7 +271,7 @@ func TestUsersOverTheSocket(t *testing.T) {
 	if _, err := UserResumeCall.Ask(ctx, c, UserResume{Name: name, Slow: true}); err != nil || m.asked != "resume "+name+" true" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if err := c.RemoveUser(ctx, name); err != nil || m.asked != "remove "+name {
+	if _, err := UserRemoveCall.Ask(ctx, c, Name{Name: name}); err != nil || m.asked != "remove "+name {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 
@@ -276,15 +279,15 @@ func TestUsersOverTheSocket(t *testing.T) {
 	m.asked = ""
 	long := strings.Repeat("x", MaxPassword+1)
 	for what, err := range map[string]error{
-		"no name":       second(c.AddUser(ctx, NewUser{})),
-		"long name":     second(c.User(ctx, strings.Repeat("u", store.MaxAccount+1))),
+		"no name":       second(UserAddCall.Ask(ctx, c, NewUser{})),
+		"long name":     second(UserShowCall.Ask(ctx, c, Name{Name: strings.Repeat("u", store.MaxAccount+1)})),
 		"two lines":     second(UserStopCall.Ask(ctx, c, UserStop{Name: "a\nb"})),
-		"long password": second(c.AddUser(ctx, NewUser{Name: "a", Password: long})),
-		"empty":         c.Passwd(ctx, "a", ""),
-		"longer":        c.Passwd(ctx, "a", long),
-		"language":      second(c.AddUser(ctx, NewUser{Name: "a", Language: "xx"})),
-		"contact":       second(c.AddUser(ctx, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
-		"senders":       second(c.AddUser(ctx, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
+		"long password": second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Password: long})),
+		"empty":         second(UserPasswdCall.Ask(ctx, c, UserPassword{Name: "a", Password: ""})),
+		"longer":        second(UserPasswdCall.Ask(ctx, c, UserPassword{Name: "a", Password: long})),
+		"language":      second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Language: "xx"})),
+		"contact":       second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
+		"senders":       second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
 		"limits":        second(UserSetCall.Ask(ctx, c, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
 		"why":           second(UserStopCall.Ask(ctx, c, UserStop{Name: "a", Why: strings.Repeat("y", store.MaxReason+1)})),
 	} {
@@ -315,7 +318,7 @@ func TestUsersOverTheSocket(t *testing.T) {
 		}
 	}
 	m.err = fmt.Errorf("user: %w", store.ErrExists)
-	if _, err := c.AddUser(ctx, NewUser{Name: "ann"}); code(err) != 409 ||
+	if _, err := UserAddCall.Ask(ctx, c, NewUser{Name: "ann"}); code(err) != 409 ||
 		err.Error() != `there is a user "ann" already` {
 		t.Error(err)
 	}
@@ -327,11 +330,12 @@ func TestAuditOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	m.entries = []store.Entry{{ID: 9, By: "root", What: "stopped", User: "ann", At: time.Unix(1e9, 0).UTC()},
 		{ID: 8, What: "ambiguous", Mail: 5, At: time.Unix(1e9, 0).UTC()}}
-	p, err := c.Audit(t.Context(), AuditQuery{Before: 12, Limit: 2})
+	p, err := AuditListCall.Ask(t.Context(), c, AuditQuery{Before: 12, Limit: 2})
 	if err != nil || m.before != 12 || !reflect.DeepEqual(p, AuditPage{m.entries, 8}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := c.Audit(t.Context(), AuditQuery{}); err != nil || m.before != 0 || m.limit != MaxAuditPage ||
+	if p, err := AuditListCall.Ask(t.Context(), c, AuditQuery{}); err != nil || m.before != 0 ||
+		m.limit != MaxAuditPage ||
 		p.Next != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -159,7 +159,7 @@ func mailOverview(v *visit) (any, error) {
 
 func mailUser(v *visit) (any, error) {
 	name := v.query.Get("name")
-	out, err := v.do(&userShow.Call, &Name{name})
+	out, err := v.do(&UserShowCall.Call, &Name{name})
 	if err != nil {
 		return nil, err
 	}

@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -111,7 +110,7 @@ var (
 			return OperatorList{all}, err
 		}))
 
-	operatorAdd = define(Call{Method: http.MethodPost, Path: "/operators", Role: access.Admin,
+	OperatorAddCall = define(Call{Method: http.MethodPost, Path: "/operators", Role: access.Admin,
 		Commands: []string{"operator add"}, Summary: "Adds an operator with a role: view, act or admin."},
 		withAccess(func(q *Request, d *access.Operators, in *NewOperator) (v access.OperatorView, err error) {
 			if err := access.CheckPassword(in.Password); err != nil {
@@ -227,8 +226,4 @@ func (q *Request) ownOrAdmin(name, what string) error {
 		return nil
 	}
 	return &Error{http.StatusForbidden, what + " needs the role admin"}
-}
-
-func (c *Client) AddOperator(ctx context.Context, n NewOperator) (access.OperatorView, error) {
-	return operatorAdd.Ask(ctx, c, n)
 }

@@ -13,7 +13,7 @@ type Name struct {
 }
 
 var (
-	statusGet = define(Call{Method: http.MethodGet, Path: "/status", Role: access.View, Commands: []string{"status"},
+	StatusCall = define(Call{Method: http.MethodGet, Path: "/status", Role: access.View, Commands: []string{"status"},
 		Summary: "Shows what a running weir does."},
 		func(q *Request, _ *None) (Status, error) { return q.backend.Status(), nil })
 
@@ -37,7 +37,7 @@ var (
 			return q.backend.ResetAccount(in.Name)
 		}).saying(func(in *Name, _ Account) string { return "Reset: " + in.Name + " has used nothing." })
 
-	shadowSet = define(Call{Method: http.MethodPost, Path: "/shadow", Role: access.Act,
+	ShadowCall = define(Call{Method: http.MethodPost, Path: "/shadow", Role: access.Act,
 		Commands: []string{"shadow on", "shadow off"},
 		Summary:  "Switches throttles to shadow, where they count and let everything pass, or back."},
 		func(q *Request, in *Shadow) (ShadowResult, error) {
@@ -50,7 +50,7 @@ var (
 		return "Out of shadow: verdicts are acted upon."
 	})
 
-	reloadDo = define(Call{Method: http.MethodPost, Path: "/reload", Role: access.Admin, Commands: []string{"reload"},
+	ReloadCall = define(Call{Method: http.MethodPost, Path: "/reload", Role: access.Admin, Commands: []string{"reload"},
 		Summary: "Reads the configuration again. A reload applies completely or not at all."},
 		func(q *Request, _ *None) (Reloaded, error) {
 			q.before = q.backend.Status().Config
@@ -80,17 +80,4 @@ func shadowStates(throttles []Throttle) ShadowResult {
 		all.Throttles = append(all.Throttles, ShadowState{t.Link.Name, t.Link.Shadow.Load()})
 	}
 	return all
-}
-
-func (c *Client) Status(ctx context.Context) (Status, error) { return statusGet.Ask(ctx, c, None{}) }
-
-// Reload makes weir read its configuration again.
-func (c *Client) Reload(ctx context.Context) error {
-	_, err := reloadDo.Ask(ctx, c, None{})
-	return err
-}
-
-// SetShadow takes throttles into shadow or out of it, and returns the state of all of them.
-func (c *Client) SetShadow(ctx context.Context, s Shadow) (ShadowResult, error) {
-	return shadowSet.Ask(ctx, c, s)
 }

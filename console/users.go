@@ -1,7 +1,6 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -205,8 +204,9 @@ var (
 			return p, err
 		}))
 
-	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add", "user import"},
-		Summary: "Adds a mail user."},
+	UserAddCall = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin,
+		Commands: []string{"user add", "user import"},
+		Summary:  "Adds a mail user."},
 		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
 			if err := checkUser(in.Name, &in.Contact, &in.Language, in.Limits, in.Senders); err != nil {
 				return v, err
@@ -224,8 +224,9 @@ var (
 		})).logged().saying(func(in *NewUser, _ UserView) string { return "Added: " + in.Name + "." })
 
 	// The name is a parameter and no part of the path: it may be any text.
-	userShow = define(Call{Method: http.MethodGet, Path: "/user", Role: access.View, Commands: []string{"user show"},
-		Summary: "Shows a mail user and their state in the throttles."},
+	UserShowCall = define(Call{Method: http.MethodGet, Path: "/user", Role: access.View,
+		Commands: []string{"user show"},
+		Summary:  "Shows a mail user and their state in the throttles."},
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
 
@@ -235,7 +236,7 @@ var (
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserHistory, error) { return m.UserHistory(q, in.Name) }))
 
-	userRemove = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
+	UserRemoveCall = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
 		Commands: []string{"user remove"}, Summary: "Removes a mail user. Their messages stay."},
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (Removed, error) {
@@ -256,7 +257,7 @@ var (
 				return m.SetUser(q, q.by(), *in)
 			})).logged().saying(func(in *UserChange, _ UserView) string { return "Changed: " + in.Name + "." })
 
-	userPasswd = define(Call{Method: http.MethodPost, Path: "/user/passwd", Role: access.Admin,
+	UserPasswdCall = define(Call{Method: http.MethodPost, Path: "/user/passwd", Role: access.Admin,
 		Commands: []string{"user passwd"}, Summary: "Changes the password of a mail user."},
 		aboutUser(func(in *UserPassword) string { return in.Name },
 			func(q *Request, m Mail, in *UserPassword) (Changed, error) {
@@ -285,24 +286,3 @@ var (
 		return "Sends again: " + in.Name + ". What is held stays held."
 	})
 )
-
-// User returns a user and their state.
-func (c *Client) User(ctx context.Context, name string) (UserView, error) {
-	return userShow.Ask(ctx, c, Name{name})
-}
-
-func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
-	return userAdd.Ask(ctx, c, n)
-}
-
-// Passwd changes the password of a user.
-func (c *Client) Passwd(ctx context.Context, name, password string) error {
-	_, err := userPasswd.Ask(ctx, c, UserPassword{name, password})
-	return err
-}
-
-// RemoveUser removes a user.
-func (c *Client) RemoveUser(ctx context.Context, name string) error {
-	_, err := userRemove.Ask(ctx, c, Name{name})
-	return err
-}

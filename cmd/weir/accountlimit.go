@@ -55,13 +55,11 @@ func (c *accountLimitCommand) Validate() error {
 }
 
 func (c *accountLimitCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.LimitResult, error) {
-		if c.Remove {
-			return console.LimitRemoveCall.Ask(ctx, client, console.LimitOf{Account: c.Name, Throttle: c.Throttle,
-				Policy: c.Policy})
-		}
-		return console.LimitSetCall.Ask(ctx, client, c.order())
-	}, func(r *console.LimitResult) {
+	call := console.LimitSetCall.With(c.order())
+	if c.Remove {
+		call = console.LimitRemoveCall.With(console.LimitOf{Account: c.Name, Throttle: c.Throttle, Policy: c.Policy})
+	}
+	return ask(t, c.target, c.JSON, call, func(r *console.LimitResult) {
 		t.warn(r.Warnings)
 		l := &r.Limit
 		fmt.Fprintf(t.out, "%s has in %s/%s: %s", printable(l.Account), l.Throttle, l.Policy,

@@ -44,7 +44,7 @@ func (c *banListCommand) Run(t *terminal) error {
 		q := console.BanQuery{Filter: c.Filter}
 		all.Bans, err = pages(c.Limit, console.MaxBanPage, func(n int) ([]console.Ban, bool, error) {
 			q.Limit = n
-			page, err := client.Bans(ctx, q)
+			page, err := console.BansCall.Ask(ctx, client, q)
 			all.Total, q.After = page.Total, page.Next
 			return page.Bans, page.Next != "", err
 		})

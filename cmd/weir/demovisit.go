@@ -21,13 +21,13 @@ type demoSceneFlags struct {
 type demoShowCommand struct{ demoFlags }
 
 func (c *demoShowCommand) Run(t *terminal) error {
-	return c.act(t, func(*console.Client, context.Context) error { return nil })
+	return c.act(t, nil)
 }
 
 type demoFloodCommand struct{ demoSceneFlags }
 
 func (c *demoFloodCommand) Run(t *terminal) error {
-	return c.act(t, func(client *console.Client, ctx context.Context) error { return client.FloodDemo(ctx, c.Scene) })
+	return c.act(t, console.DemoFloodCall.With(console.DemoWhich{Scene: c.Scene}))
 }
 
 type demoPayCommand struct {
@@ -36,24 +36,24 @@ type demoPayCommand struct {
 }
 
 func (c *demoPayCommand) Run(t *terminal) error {
-	return c.act(t, func(client *console.Client, ctx context.Context) error {
-		return client.PayDemo(ctx, c.Scene, !c.Off)
-	})
+	return c.act(t, console.DemoPayCall.With(console.DemoPay{Scene: c.Scene, On: !c.Off}))
 }
 
 type demoStopCommand struct{ demoSceneFlags }
 
 func (c *demoStopCommand) Run(t *terminal) error {
-	return c.act(t, func(client *console.Client, ctx context.Context) error { return client.StopDemo(ctx, c.Scene) })
+	return c.act(t, console.DemoStopCall.With(console.DemoWhich{Scene: c.Scene}))
 }
 
-// act does something in a running demo, and shows how its scenes stand.
-func (c *demoFlags) act(t *terminal, act func(*console.Client, context.Context) error) error {
+// act does something in a running demo, unless act is nil, and shows how its scenes stand.
+func (c *demoFlags) act(t *terminal, act func(*console.Client, context.Context) (console.None, error)) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.DemoScenes, error) {
-		if err := act(client, ctx); err != nil {
-			return console.DemoScenes{}, err
+		if act != nil {
+			if _, err := act(client, ctx); err != nil {
+				return console.DemoScenes{}, err
+			}
 		}
-		return client.DemoScenes(ctx)
+		return console.DemoShowCall.Ask(ctx, client, console.None{})
 	}, func(all *console.DemoScenes) {
 		rows := table{heads: []string{"scene", "playing", "throttle", "people served", "flood passed"}}
 		of := func(r console.DemoRole) cell { return text(fmt.Sprintf("%d of %d", r.Served, r.Sent)) }

@@ -21,7 +21,8 @@ type farmLeaveCommand struct {
 
 func (c *farmLeaveCommand) Run(t *terminal) error {
 	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
-		return map[string]bool{"left": true}, client.LeaveFarm(ctx)
+		_, err := console.FarmLeaveCall.Ask(ctx, client, console.None{})
+		return map[string]bool{"left": true}, err
 	}, func(*map[string]bool) { fmt.Fprintln(t.out, "left; this node serves alone until it is restarted") })
 }
 

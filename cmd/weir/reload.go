@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/console"
@@ -17,7 +16,6 @@ func (c *reloadCommand) Run(t *terminal) error {
 	if c.Farm {
 		return toAll(t, c.target, c.JSON, console.FarmReloadCall.With(console.None{}))
 	}
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]bool, error) {
-		return map[string]bool{"reloaded": true}, client.Reload(ctx)
-	}, func(*map[string]bool) { fmt.Fprintln(t.out, "reloaded") })
+	return ask(t, c.target, c.JSON, console.ReloadCall.With(console.None{}),
+		func(*console.Reloaded) { fmt.Fprintln(t.out, "reloaded") })
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 
 	"weir/console"
@@ -40,15 +39,11 @@ type shadowOffCommand struct{ shadowFlags }
 func (c *shadowOffCommand) Run(t *terminal) error { return c.run(t, false) }
 
 func (c *shadowFlags) run(t *terminal, on bool) error {
+	order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note}
 	if c.Farm {
-		order := console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note}
-		return toAll(t, c.target, c.JSON, func(a *console.Client, ctx context.Context) (console.FarmResult, error) {
-			return console.FarmShadowCall.Ask(ctx, a, order)
-		})
+		return toAll(t, c.target, c.JSON, console.FarmShadowCall.With(order))
 	}
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.ShadowResult, error) {
-		return client.SetShadow(ctx, console.Shadow{Throttles: c.Throttles, All: c.All, On: on, Note: c.Note})
-	}, func(r *console.ShadowResult) {
+	return ask(t, c.target, c.JSON, console.ShadowCall.With(order), func(r *console.ShadowResult) {
 		t.warn(r.Warnings)
 		b := table{heads: []string{"throttle", "mode"}}
 		for _, s := range r.Throttles {

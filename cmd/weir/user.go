@@ -81,7 +81,7 @@ func (c *userAddCommand) Run(t *terminal) error {
 				return added, err
 			}
 		}
-		return client.AddUser(ctx, u)
+		return console.UserAddCall.Ask(ctx, client, u)
 	}, maySend)
 }
 
@@ -158,9 +158,7 @@ func stateOf(u *console.UserView) (string, tabular.Tint) {
 type userShowCommand struct{ userFlags }
 
 func (c *userShowCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.User(ctx, c.Name)
-	}, t.user)
+	return ask(t, c.target, c.JSON, console.UserShowCall.With(console.Name{Name: c.Name}), t.user)
 }
 
 func (t *terminal) user(u *console.UserView) {
@@ -237,13 +235,13 @@ type userPasswdCommand struct {
 }
 
 func (c *userPasswdCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Changed, error) {
 		password, err := c.read(t, c.Name)
 		if err != nil {
-			return nil, err
+			return console.Changed{}, err
 		}
-		return map[string]string{"changed": c.Name}, client.Passwd(ctx, c.Name, password)
-	}, func(*map[string]string) { fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name)) })
+		return console.UserPasswdCall.Ask(ctx, client, console.UserPassword{Name: c.Name, Password: password})
+	}, func(*console.Changed) { fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name)) })
 }
 
 type userRemoveCommand struct {
@@ -252,14 +250,14 @@ type userRemoveCommand struct {
 }
 
 func (c *userRemoveCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (r console.Removed, err error) {
 		if !c.Yes {
 			if err := t.confirm("remove the user " + printable(c.Name) + "?"); err != nil {
-				return nil, err
+				return r, err
 			}
 		}
-		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
-	}, func(*map[string]string) {
+		return console.UserRemoveCall.Ask(ctx, client, console.Name{Name: c.Name})
+	}, func(*console.Removed) {
 		fmt.Fprintf(t.out,
 			"%s is no longer a user; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
 			printable(c.Name))
