@@ -101,12 +101,7 @@ const boundBans = "bans"
 
 // BanStatus is a summary of the block list.
 func (b backend) BanStatus() console.BanStatus {
-	s := b.bans.list.Stats()
-	return console.BanStatus{Clients: s.Clients, Networks: s.Networks, Operators: s.Operators,
-		Max:   b.current.Load().cfg.Bans.Max,
-		Added: s.Added, Removed: s.Removed, Expired: s.Expired, Evicted: s.Evicted, Refused: s.Refused,
-		Offences: s.Offences, Addresses: s.Addresses, AutoBanned: s.AutoBanned, AutoWould: s.AutoWould,
-		Auto: autoMode(b.current.Load().cfg.Bans.Auto)}
+	return console.BanStatus{Stats: b.bans.list.Stats(), Auto: autoMode(b.current.Load().cfg.Bans.Auto)}
 }
 
 // Bans returns a part of the list. However long the list is, no more than a page of it is gathered.

@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/console/access"
+	"weir/throttle/ban"
 )
 
 // MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
@@ -41,23 +42,8 @@ type Ban struct {
 
 // BanStatus sums up the block list.
 type BanStatus struct {
-	Clients   int    `json:"clients" metric:"weir_bans_listed" label:"kind=client" help:"Entries of the block list now."`
-	Networks  int    `json:"networks" metric:"weir_bans_listed" label:"kind=network"`
-	Operators int    `json:"operators"` // of both, what operators added
-	Max       int    `json:"max" metric:"weir_bans_limit" help:"How many entries the block list can hold."`
-	Added     uint64 `json:"added" metric:"weir_bans_added_total" help:"Bans added to the block list, including those loaded at the start."`
-	// By operators.
-	Removed uint64 `json:"removed" metric:"weir_bans_removed_total" label:"reason=removed" help:"Bans that left the block list, by reason: removed by an operator, expired, or evicted to make room."`
-	Expired uint64 `json:"expired" metric:"weir_bans_removed_total" label:"reason=expired"`
-	// Pushed out by others.
-	Evicted   uint64 `json:"evicted" metric:"weir_bans_removed_total" label:"reason=evicted"`
-	Refused   uint64 `json:"refused" metric:"weir_bans_refused_total" help:"Bans that were not added because the block list is full of operators' bans."`
-	Offences  uint64 `json:"offences" metric:"weir_bans_offences_total" help:"Offences that throttles reported."`
-	Addresses uint64 `json:"addresses" metric:"weir_bans_addresses_total" help:"Addresses banned because many of their clients are."`
-	// Networks that stayed over a limit: banned for it, and in shadow.
-	AutoBanned uint64 `json:"auto_banned" metric:"weir_bans_auto_total" label:"mode=enforce" help:"Networks that stayed over a limit: banned for it (enforce), or only counted (shadow)."`
-	AutoWould  uint64 `json:"auto_would" metric:"weir_bans_auto_total" label:"mode=shadow"`
-	Auto       string `json:"auto"` // off, shadow or enforce
+	ban.Stats
+	Auto string `json:"auto"` // off, shadow or enforce
 }
 
 // Summary says in a sentence who is banned.

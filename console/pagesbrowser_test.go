@@ -21,6 +21,7 @@ import (
 	"weir/internal/testkit/needs"
 	"weir/policy"
 	"weir/store"
+	"weir/throttle/ban"
 )
 
 // busyBackend has something to show on every page.
@@ -32,7 +33,7 @@ func (b busyBackend) Status() Status {
 	s := b.backend.Status()
 	s.Gates = []GateStatus{{Gate: "127.0.0.1:8080", Kind: "http", Address: "127.0.0.1:8080"}}
 	s.Mail = &MailStatus{Messages: 12, Recipients: map[store.State]int{store.Held: 12}, Stopped: 1, Flagged: 1}
-	s.Bans = BanStatus{Clients: 12, Networks: 13, Operators: 2, Max: 1000}
+	s.Bans = BanStatus{Stats: ban.Stats{Clients: 12, Networks: 13, Operators: 2, Max: 1000}}
 	return s
 }
 
