@@ -87,18 +87,13 @@ func newBloom(o bloom.Options, now time.Time) (*mechanism, error) {
 	return &mechanism{judge: l.Throttle(), retire: l.Retire,
 		configure: func(c config.Throttle, now time.Time) error { return l.Configure(*c.Bloom, now) },
 		enter:     func(a *App, name string, _ *policy.Switch) { l.Notify(a.noticed(name)) },
-		show:      func(c config.Throttle, v *console.Throttle) { v.Bloom = bloomView(l.Stats(), *c.Bloom) }}, nil
+		show: func(c config.Throttle, v *console.Throttle) {
+			v.Bloom = &console.Bloom{Stats: l.Stats(), AmpleBurst: int64(c.Bloom.AmpleBurst())}
+		}}, nil
 }
 
 // sameCount: bytes are metered, and events are not.
 func sameCount(old, next config.Throttle) bool { return old.Bloom.Count == next.Bloom.Count }
-
-func bloomView(s bloom.Stats, o bloom.Options) *console.Bloom {
-	return &console.Bloom{
-		Bytes: s.Bytes, Drained: float64(s.Drained), Collateral: float64(s.Collateral), Attackers: s.Attackers,
-		Rotations: s.Rotations, AmpleBurst: int64(o.AmpleBurst()),
-	}
-}
 
 // noticed logs what a Bloom limiter tells.
 func (a *App) noticed(throttle string) func(bloom.Notice) {
@@ -146,7 +141,7 @@ func newStamp(o stamp.Options, now time.Time) (*mechanism, error) {
 			t.Follow(shadow.Load)
 			a.meet(t)
 		},
-		show: func(c config.Throttle, v *console.Throttle) { v.Stamp = stampView(t, c.Stamp) }}, err
+		show: func(c config.Throttle, v *console.Throttle) { v.Stamp = &console.Stamp{Stats: t.Stats()} }}, err
 }
 
 // newMail makes what stands for a mail throttle, which the spool runs by its options.

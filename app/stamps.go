@@ -9,24 +9,10 @@ import (
 	"time"
 
 	"weir"
-	"weir/console"
 	"weir/identify"
 	"weir/internal/readfile"
 	"weir/throttle/stamp"
 )
-
-// stampView is what the console shows of stamps.
-func stampView(t *stamp.Throttle, o *stamp.Options) *console.Stamp {
-	s := t.Stats()
-	v := &console.Stamp{Algorithm: o.WithDefaults().Algorithm.String(), Work: map[string]uint64{}, Issued: s.Issued,
-		Accepted: s.Accepted, Paid: s.Paid,
-		Free: s.Free, Called: s.Called, Held: s.Held, Challenged: s.Challenged, Forged: s.Forged, Replayed: s.Replayed,
-		NotPaying: s.NotPaying, Spent: s.Spent, Full: s.Full, Busy: s.Busy, Gone: s.Gone}
-	for gate, work := range s.Work {
-		v.Work[gate] = uint64(work)
-	}
-	return v
-}
 
 // look updates the difficulty of stamps at gates without traffic, so that the status shows what would be asked.
 func (a *App) look(g *generation) {

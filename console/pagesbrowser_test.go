@@ -22,6 +22,7 @@ import (
 	"weir/policy"
 	"weir/store"
 	"weir/throttle/ban"
+	"weir/throttle/bloom"
 )
 
 // busyBackend has something to show on every page.
@@ -113,7 +114,8 @@ func newBusy() busyBackend {
 		{Account: "acme", Throttle: "plans", Policy: "per-day", Figures: Figures{Exempt: true},
 			Unused: "one of an operator"}}}
 	b.throttles = append(b.throttles, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
-		Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
+		Bloom: &Bloom{Stats: bloom.Stats{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234,
+			Rotations: 3}}})
 	b.xdp = []XDPStatus{{Interface: "eth0", Mode: "syn", Attach: "native", Bans: 12, LeftOut: 3,
 		Packets: map[string]uint64{"pass": 123456789012, "drop": 98765}},
 		{Interface: "eth1", Error: "no such interface"}}

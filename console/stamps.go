@@ -4,35 +4,11 @@ import (
 	"cmp"
 
 	"weir/admission"
+	"weir/throttle/stamp"
 )
 
 // A Stamp is the state of a throttle that asks for stamps.
-type Stamp struct {
-	Algorithm string            `json:"algorithm"`
-	Work      map[string]uint64 `json:"work" metric:"weir_stamp_work" label:"gate" help:"Work that a stamp must contain now, in operations; 0 while no stamps are asked for."`
-	Issued    uint64            `json:"issued" metric:"weir_stamp_challenges_total" help:"Challenges issued."`
-	Accepted  uint64            `json:"accepted" metric:"weir_stamp_accepted_total" help:"Uses of stamps that were accepted."`
-	// Requests that went first.
-	Paid uint64 `json:"paid" metric:"weir_stamp_requests_total" label:"result=paid" help:"Requests while stamps were asked for, by result."`
-	// Requests of which nothing is asked.
-	Free uint64 `json:"free" metric:"weir_stamp_requests_total" label:"result=free"`
-	// Requests of people who were called from the waiting room.
-	Called uint64 `json:"called" metric:"weir_stamp_requests_total" label:"result=called"`
-	// Unpaid requests that the general pool took without a ticket.
-	Held uint64 `json:"held" metric:"weir_stamp_requests_total" label:"result=held"`
-	// Requests that were asked to pay.
-	Challenged uint64 `json:"challenged" metric:"weir_stamp_requests_total" label:"result=challenged"`
-	Forged     uint64 `json:"forged" metric:"weir_stamp_requests_total" label:"result=forged"`
-	Replayed   uint64 `json:"replayed" metric:"weir_stamp_requests_total" label:"result=replayed"`
-	NotPaying  uint64 `json:"not_paying" metric:"weir_stamp_requests_total" label:"result=not-paying"`
-	Spent      int    `json:"spent" metric:"weir_stamp_spent" help:"Stamps that are remembered as used."`
-	// Stamps not taken, as no more can be remembered (max_spent).
-	Full uint64 `json:"full" metric:"weir_stamp_requests_total" label:"result=full"`
-	// Stamps of nodes of the farm that were not there to be asked.
-	Gone uint64 `json:"gone" metric:"weir_stamp_requests_total" label:"result=gone"`
-	// Stamps not taken, as too many questions to other nodes were open.
-	Busy uint64 `json:"busy" metric:"weir_stamp_requests_total" label:"result=busy"`
-}
+type Stamp struct{ stamp.Stats }
 
 // Most is the highest work that any gate asks for.
 func (s *Stamp) Most() (most uint64) {
