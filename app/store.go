@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -241,4 +243,42 @@ func (h *storeHealth) view(part string) console.StorePart {
 		v.Error = p.err.Error()
 	}
 	return v
+}
+
+// makeFolder makes the data folder, readable by weir only, unless it exists.
+func makeFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	return ownFolder(path)
+}
+
+// ownFolder refuses a data folder that others can write: weir trusts the files in it.
+func ownFolder(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it will be made
+	}
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("data: others can write to %s (its mode is %04o): remove that right, as with chmod "+
+			"go-w %s, or use another folder", path, mode, path)
+	}
+	return nil
+}
+
+// Backup copies the store to a folder that is empty or missing.
+func (b backend) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
+	k := b.kept.Load()
+	if k == nil {
+		return ErrNotServing
+	}
+	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
+		return err
+	}
+	// Without the secret no notice could be answered, and throttles would not know which recipients their users
+	// write to.
+	return writeSecret(filepath.Join(folder, secretFile), b.secret)
 }

@@ -2,13 +2,16 @@ package config
 
 import (
 	"fmt"
+	"iter"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 
 	"weir"
 	"weir/gate"
+	"weir/gate/httpgate"
 	"weir/identify"
 	"weir/internal/readfile"
 )
@@ -138,4 +141,145 @@ func warnNetwork(warn *warnings, users []trusting, at string, p netip.Prefix) bo
 		}
 	}
 	return false
+}
+
+// routeWarnings finds services with limits for a host that a client can get around by naming another one. A gate
+// cannot know whether the service behind it looks at the host.
+func (c *Config) routeWarnings() []*weir.FieldError {
+	var warn warnings
+	for i, g := range c.HTTP {
+		ways := openWays(g)
+		for j, r := range g.Routes {
+			own := g.Of(r)
+			if len(r.Host) == 0 || r.Redirect != nil || !own.Forwards() {
+				continue
+			}
+			for _, way := range ways {
+				lacks := func(name string) bool { return !slices.Contains(way.throttles, name) }
+				at := slices.IndexFunc(own.Throttles, lacks)
+				if at < 0 || way.upstream != own.Upstream.String() || !below(r.Path, way.path) {
+					continue
+				}
+				warn.add(fmt.Sprintf("http[%d].routes[%d]", i, j),
+					fmt.Sprintf("%s leads every other host to the same upstream without the throttle %q", way.name,
+						own.Throttles[at]),
+					"list it there too, unless the service refuses hosts that it does not know")
+			}
+		}
+	}
+	return warn
+}
+
+// below reports whether a path is another one, or lies below it.
+func below(path, above string) bool {
+	path, above = strings.TrimSuffix(path, "/"), strings.TrimSuffix(above, "/")
+	return strings.HasPrefix(path+"/", above+"/")
+}
+
+// An openWay leads every host to an upstream.
+type openWay struct {
+	name, path, upstream string
+	throttles            []string
+}
+
+// openWays returns the ways that every host has: the gate itself, and routes without a host.
+func openWays(g httpgate.Options) (all []openWay) {
+	if g.Forwards() {
+		all = append(all, openWay{"the gate", "/", g.Upstream.String(), g.Throttles})
+	}
+	for i, r := range g.Routes {
+		if own := g.Of(r); len(r.Host) == 0 && r.Redirect == nil && own.Forwards() {
+			all = append(all, openWay{fmt.Sprintf("routes[%d]", i), r.Path, own.Upstream.String(), own.Throttles})
+		}
+	}
+	return all
+}
+
+// accountWarnings returns gates where a client may name its account in several places, which may disagree.
+func (c *Config) accountWarnings() []*weir.FieldError {
+	var warn warnings
+	for at, g := range c.clients() {
+		accounts, err := identify.ParseAccounts(g.Account)
+		switch {
+		case err != nil || !accounts.Several():
+		case g.Conflict == identify.ConflictFirst:
+			warn.add(at+".account",
+				"a client may name its account in several places: the first counts, and the service behind the gate "+
+					"may read another",
+				"keep the one place that the service reads")
+		default:
+			warn.add(at+".account",
+				"a client may name its account in several places: a request in which they disagree is refused",
+				"keep the one place that the service reads, or list one gate for each")
+		}
+	}
+	return warn
+}
+
+// clients returns how each gate tells its clients apart, with the path at which that stands.
+func (c *Config) clients() iter.Seq2[string, gate.Clients] {
+	return func(yield func(string, gate.Clients) bool) {
+		for path, o := range c.Gates() {
+			facts := o.Facts()
+			for _, clients := range append([]gate.Clients{facts.Clients}, facts.Routes...) {
+				at := path
+				if clients.Under != "" {
+					at += "." + clients.Under
+				}
+				if !yield(at, clients) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// openDoors finds listeners that other machines can reach and that need no name or password, and those who are believed
+// without one.
+func (c *Config) openDoors() (all []*weir.FieldError) {
+	warn := func(path, listen, msg, hint string) {
+		if listen != "" && reachable(listen) {
+			all = append(all, &weir.FieldError{Path: path + ".listen",
+				Msg: fmt.Sprintf("%s can be reached from outside this machine: %s", listen, msg), Hint: hint})
+		}
+	}
+	for i, g := range c.RLS {
+		warn(fmt.Sprintf("rls[%d]", i), g.Listen, "anyone who can reach it can use up the limits of others",
+			"listen on 127.0.0.1 or a socket, or let a firewall see to it that only Envoy can connect")
+	}
+	if c.SelfService.Enabled() {
+		warn("self_service", c.SelfService.Listen, "the pages are in plain HTTP, passwords and all",
+			"listen on 127.0.0.1:9001, with a web server in front that speaks TLS")
+	}
+	for i, p := range c.Console.Proxy.From {
+		if c.Console.Proxy.Header != "" && p.Addr().Unmap().IsLoopback() {
+			all = append(all, &weir.FieldError{Path: fmt.Sprintf("console.proxy.from[%d]", i),
+				Msg: fmt.Sprintf("every program on this machine connects from %s, and can claim to be any operator", p),
+				Hint: "this is safe where nobody but you and the proxy runs programs here; otherwise run the proxy elsewhere " +
+					"and name its address, or leave proxy.header out"})
+		}
+	}
+	return all
+}
+
+// reachable reports whether an address to listen on may be reached from outside this machine.
+func reachable(listen string) bool {
+	if strings.HasPrefix(listen, "unix:") {
+		return false
+	}
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil || host == "localhost" {
+		return false
+	}
+	addr, err := netip.ParseAddr(host)
+	return err != nil || !addr.Unmap().IsLoopback()
+}
+
+// Connections is how many connections the gates may have open at a time as far as the configuration says so, to clients
+// and behind them.
+func (c *Config) Connections() (n int) {
+	for _, o := range c.Gates() {
+		n += o.Facts().Sockets
+	}
+	return n
 }

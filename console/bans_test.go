@@ -105,8 +105,8 @@ func code(err error) int {
 
 func TestBanMetrics(t *testing.T) {
 	b := newBackend()
-	b.bans.status = BanStatus{Stats: ban.Stats{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4, Evicted: 5,
-		Refused: 6, Offences: 7, Addresses: 8}}
+	b.bans.status = BanStatus{Stats: ban.Stats{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4,
+		Evicted: 5, Refused: 6, Offences: 7, Addresses: 8}}
 	b.bans.store = StoreStatus{Writes: 9,
 		Parts: []StorePart{{Part: "bans", Unsaved: 12, Failures: 13, Error: "full"}, {Part: "counters"}}}
 	b.xdp = []XDPStatus{{Interface: "eth0", LeftOut: 14}}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"time"
 )
@@ -151,3 +152,42 @@ type Swept struct {
 	Removed  int
 	SetAside int
 }
+
+// A Sketch is what a reach throttle knows of a user: the known recipients, and how many are new. It is written with
+// each mail. The known part is long and seldom changes, so it is stored separately.
+type Sketch struct {
+	Throttle string
+	User     string // empty: what the throttle knows of all its users together
+	State    []byte // as the mechanism writes it
+	Flagged  bool
+}
+
+// Validate returns what is wrong with the sketch: ErrInvalid or ErrTooLarge.
+func (k *Sketch) Validate() error {
+	return checkSketched("a sketch", k.Throttle, k.User, k.State, MaxSketch)
+}
+
+// CheckKnown returns what is wrong with the known part of a sketch: ErrInvalid or ErrTooLarge.
+func CheckKnown(throttle, user string, known []byte) error {
+	return checkSketched("the known part of a sketch", throttle, user, known, MaxKnownBytes)
+}
+
+func checkSketched(what, throttle, user string, state []byte, most int) error {
+	if err := checkTexts(bounded{"the name of a throttle", throttle, MaxThrottle, true},
+		bounded{"the name of a user", user, MaxUser, false}); err != nil || len(state) <= most {
+		return err
+	}
+	return fmt.Errorf("%s of %d bytes, at most %d: %w", what, len(state), most, ErrTooLarge)
+}
+
+// A StampNonce is what tells a mail stamp from all others.
+type StampNonce [16]byte
+
+// A Stamp is a mail stamp that is used, or about to be.
+type Stamp struct {
+	Nonce StampNonce
+	Until time.Time // when nobody takes it any more, so that it can be forgotten
+}
+
+// Validate returns ErrInvalid for a stamp that cannot be stored.
+func (s *Stamp) Validate() error { return checkTime("the end of a stamp", s.Until) }

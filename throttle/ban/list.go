@@ -233,9 +233,9 @@ func (l *List) All(now time.Time) []store.Ban {
 func (l *List) Stats() Stats {
 	c := &l.counts
 	s := Stats{Clients: int(c.clients.Load()), Networks: int(c.networks.Load()), Operators: int(c.operators.Load()),
-		Max: l.setup.Load().Max, Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(), Evicted: c.evicted.Load(),
-		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load(),
-		AutoBanned: c.autoBanned.Load(), AutoWould: c.wouldBan.Load()}
+		Max: l.setup.Load().Max, Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Offences: c.offences.Load(),
+		Addresses: c.byThreshold.Load(), AutoBanned: c.autoBanned.Load(), AutoWould: c.wouldBan.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.Suspects, s.Lifts = len(l.suspects.by), len(l.lifts.by)

@@ -3,6 +3,7 @@ package outbreak
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir"
@@ -217,3 +218,88 @@ func (s *State) remember(p *Params, key uint64) {
 }
 
 func workingSet(p *Params) int { return min(max(p.WorkingSet, 0), MaxWorkingSet) }
+
+// Counted reports whether a recipient, as a normalised address, is counted: neither internal nor listed as free, in any
+// case. A Routed address is counted, unless it is listed just so.
+func (o *Options) Counted(recipient string) bool {
+	for _, free := range o.Free {
+		if strings.EqualFold(free, recipient) {
+			return false
+		}
+	}
+	at := strings.LastIndexByte(recipient, '@')
+	if at < 0 || Routed(recipient) {
+		return true
+	}
+	host := recipient[at+1:]
+	for _, internal := range o.Internal {
+		if within(host, internal) {
+			return false
+		}
+	}
+	return true
+}
+
+// Routed reports whether what stands before the last @ may be the way to somebody else, as servers still understand it:
+// ann%example.net@example.org, example.net!ann@example.org, "ann@example.net"@example.org and
+// @example.org:ann@example.net. The domain says nothing then about who gets the mail.
+func Routed(address string) bool {
+	return strings.ContainsAny(address[:max(0, strings.LastIndexByte(address, '@'))], "%!@")
+}
+
+// within reports whether a domain is an internal one, or below one that is written with a dot in front.
+func within(host, internal string) bool {
+	base, deep := strings.CutPrefix(internal, ".")
+	if strings.EqualFold(host, base) {
+		return true
+	}
+	// Ends with the dot, too, so that an internal .example.org says nothing about badexample.org. Where letters have
+	// another length in the other case, addresses are equal only as they are written.
+	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
+}
+
+func address(s string) (msg, hint string) {
+	const example = "write support@example.org"
+	at := strings.LastIndexByte(s, '@')
+	switch {
+	case s == "":
+		return "an address is missing", example
+	case at < 0:
+		return fmt.Sprintf("%.64q is not an address", s), example + "; put whole domains under internal"
+	case at == 0 || at == len(s)-1 || weir.Unfit(s) || strings.ContainsAny(s[at:], ",;<>*"):
+		return fmt.Sprintf("%.64q is not an address", s), example
+	}
+	return "", ""
+}
+
+// TakeNull takes one message without a sender that is not counted otherwise, and reports whether it may go on. Its
+// bucket has nothing to do with the working set, the credit, the delay queue or the stop.
+func (s *State) TakeNull(p *Params, now time.Time) bool {
+	next, ok := s.null(p, now)
+	if ok && next != 0 {
+		s.nulls = next
+	}
+	return ok
+}
+
+// MayNull says what TakeNull would, and changes nothing.
+func (s *State) MayNull(p *Params, now time.Time) bool {
+	_, ok := s.null(p, now)
+	return ok
+}
+
+// ForgetNulls begins to count messages without a sender anew.
+func (s *State) ForgetNulls() { s.nulls = 0 }
+
+// null returns when one more message is forgotten; 0 where nobody counts them.
+func (s *State) null(p *Params, now time.Time) (next int64, ok bool) {
+	per, every := int64(p.Nulls.Per), int64(p.Nulls.Every)
+	if per <= 0 || every <= 0 || p.Exempt {
+		return 0, true
+	}
+	t := nanos(now)
+	full := after(t, per)
+	// A clock that was ahead, or a longer period before, leaves a full bucket at most.
+	next = after(max(min(s.nulls, full), t), every)
+	return min(next, never-1), next <= full
+}

@@ -305,7 +305,7 @@ type Stats struct {
 func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
 	out := Stats{Algorithm: s.WithDefaults().Algorithm.String(), Work: map[string]uint64{},
-		Issued: s.issuer.Counts.Issued.Load(),
+		Issued:   s.issuer.Counts.Issued.Load(),
 		Accepted: s.issuer.Counts.Accepted.Load(),
 		Paid:     c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(),
 		Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
