@@ -12,6 +12,7 @@ import (
 	"weir"
 	"weir/internal/readfile"
 	"weir/internal/yamltree"
+	"weir/store"
 )
 
 // Bounds on a file.
@@ -230,4 +231,41 @@ func fromTree(e *yamltree.Error) *Error {
 // mistake returns an error at a position; the file and the source line are filled in later.
 func mistake(p yamltree.Position, msg, hint string) *Error {
 	return &Error{Line: p.Line, Column: p.Column, Msg: msg, Hint: hint}
+}
+
+// beside makes a relative path, or each of several, start from the folder of the configuration, wherever weir is
+// started.
+func beside(folder string, path reflect.Value) {
+	if path.Kind() == reflect.Slice {
+		for i := range path.Len() {
+			beside(folder, path.Index(i))
+		}
+		return
+	}
+	if p := path.String(); p != "" && folder != "." && !filepath.IsAbs(p) {
+		path.SetString(filepath.Join(folder, p))
+	}
+}
+
+// dataElsewhere finds data that is where a relative path leads from the folder in which weir is started, and not beside
+// the configuration. weir would begin with nothing.
+func (c *Config) dataElsewhere(written string) []*weir.FieldError {
+	if c.Data == written || hasStore(c.Data) || !hasStore(written) {
+		return nil
+	}
+	at, err := filepath.Abs(written)
+	if err != nil {
+		at = written
+	}
+	var warn warnings
+	warn.add("data",
+		fmt.Sprintf("a relative path starts from the folder of this file; %s has no data, but %s has", c.Data, at),
+		fmt.Sprintf("write data: %s, or move that folder", at))
+	return warn
+}
+
+// hasStore reports whether a folder has what weir keeps.
+func hasStore(folder string) bool {
+	_, err := readfile.Stat(filepath.Join(folder, store.File))
+	return err == nil
 }
