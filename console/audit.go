@@ -40,8 +40,8 @@ type AuditPage struct {
 	Next    int64         `json:"next,omitempty"` // where the next page begins; left out on the last one
 }
 
-var AuditListCall = define(Call{Method: http.MethodGet, Path: "/audit", Role: access.View, Commands: []string{"audit"},
-	Summary: "Shows who did what, when, from where, and what changed."},
+var AuditListCall = define(http.MethodGet, "/audit", access.View, "audit",
+	"Shows who did what, when, from where, and what changed.",
 	func(q *Request, in *AuditQuery) (p AuditPage, err error) {
 		p.Entries = []store.Entry{}
 		if in.Limit, err = limitOf(in.Limit, MaxAuditPage); err != nil {

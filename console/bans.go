@@ -119,8 +119,7 @@ type BanResult struct {
 }
 
 var (
-	BansCall = define(Call{Method: http.MethodGet, Path: "/bans", Role: access.View, Commands: []string{"ban list"},
-		Summary: "Shows a part of the block list."},
+	BansCall = define(http.MethodGet, "/bans", access.View, "ban list", "Shows a part of the block list.",
 		func(q *Request, in *BanQuery) (BanPage, error) {
 			var err error
 			if in.Limit, err = limitOf(in.Limit, MaxBanPage); err != nil {
@@ -129,15 +128,13 @@ var (
 			return q.backend.Bans(*in)
 		})
 
-	BanAddCall = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
-		Summary: "Bans an address, a network or a client."},
+	BanAddCall = define(http.MethodPost, "/bans", access.Act, "ban add", "Bans an address, a network or a client.",
 		func(q *Request, in *BanOrder) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Ban(q, *in, q.by())
 		}).saying(func(_ *BanOrder, out BanResult) string { return "Banned: " + out.Ban.Who + "." })
 
-	BanRemoveCall = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
-		Commands: []string{"ban remove"}, Summary: "Removes a ban from the block list."},
+	BanRemoveCall = define(http.MethodDelete, "/bans", access.Act, "ban remove", "Removes a ban from the block list.",
 		func(q *Request, in *BanWho) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Unban(q, in.Who, q.by())
@@ -206,13 +203,12 @@ type BlockListPage struct {
 }
 
 var (
-	BlockListsCall = define(Call{Method: http.MethodGet, Path: "/bans/lists", Role: access.View,
-		Commands: []string{"ban lists"}, Summary: "Shows the block lists that were imported."},
+	BlockListsCall = define(http.MethodGet, "/bans/lists", access.View, "ban lists",
+		"Shows the block lists that were imported.",
 		func(q *Request, _ *None) (BlockListPage, error) { return BlockListPage{q.backend.BlockLists()}, nil })
 
-	listImport = define(Call{Method: http.MethodPost, Path: "/bans/lists", Role: access.Act,
-		Commands: []string{"ban import"}, most: maxListBody,
-		Summary: "Replaces the networks of a block list as a whole, or changes nothing."},
+	listImport = define(http.MethodPost, "/bans/lists", access.Act, "ban import",
+		"Replaces the networks of a block list as a whole, or changes nothing.",
 		func(q *Request, in *ListOrder) (ListResult, error) {
 			for _, l := range q.backend.BlockLists() {
 				if l.Name == in.Name {
@@ -220,7 +216,7 @@ var (
 				}
 			}
 			return q.backend.ImportList(q, *in, q.by())
-		}).saying(func(in *ListOrder, out ListResult) string {
+		}).upTo(maxListBody).saying(func(in *ListOrder, out ListResult) string {
 		return fmt.Sprintf("%s: %s, %d added, %d removed.", in.Name, several(out.Entries, "network"), out.Added,
 			out.Removed)
 	})

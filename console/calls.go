@@ -89,11 +89,18 @@ func (q *Request) by() string { return q.Who.Name }
 // A CallOf is a Call with its types.
 type CallOf[In, Out any] struct{ Call }
 
-// define completes a call.
-func define[In, Out any](c Call, f func(*Request, *In) (Out, error)) *CallOf[In, Out] {
-	c.In, c.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	c.run = func(q *Request, in any) (any, error) { return f(q, in.(*In)) }
-	return &CallOf[In, Out]{c}
+// define makes a call. The names of its commands are separated by commas.
+func define[In, Out any](method, path string, role access.Role, commands, summary string,
+	f func(*Request, *In) (Out, error)) *CallOf[In, Out] {
+	return &CallOf[In, Out]{Call{Method: method, Path: path, Role: role, Commands: strings.Split(commands, ", "),
+		Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+		run: func(q *Request, in any) (any, error) { return f(q, in.(*In)) }}}
+}
+
+// upTo sets how many bytes the body may have.
+func (c *CallOf[In, Out]) upTo(most int64) *CallOf[In, Out] {
+	c.most = most
+	return c
 }
 
 // saying sets what a page says after the call.
@@ -178,22 +185,19 @@ type Name struct {
 }
 
 var (
-	StatusCall = define(Call{Method: http.MethodGet, Path: "/status", Role: access.View, Commands: []string{"status"},
-		Summary: "Shows what a running weir does."},
+	StatusCall = define(http.MethodGet, "/status", access.View, "status", "Shows what a running weir does.",
 		func(q *Request, _ *None) (Status, error) { return q.backend.Status(), nil })
 
-	WhyAskCall = define(Call{Method: http.MethodPost, Path: "/why", Role: access.View, Commands: []string{"why"},
-		Summary: "Explains what would happen to a request, or to a message, now. Nothing is charged."},
+	WhyAskCall = define(http.MethodPost, "/why", access.View, "why",
+		"Explains what would happen to a request, or to a message, now. Nothing is charged.",
 		func(q *Request, in *Question) (Explanation, error) { return q.backend.Why(*in) })
 
 	// The account is a parameter and no part of the path: it may be any text, "../.." too.
-	AccountGetCall = define(Call{Method: http.MethodGet, Path: "/account", Role: access.View,
-		Commands: []string{"account get"}, Summary: "Shows what an account has used."},
+	AccountGetCall = define(http.MethodGet, "/account", access.View, "account get", "Shows what an account has used.",
 		func(q *Request, in *Name) (Account, error) { return q.backend.Account(in.Name) })
 
-	AccountResetCall = define(Call{Method: http.MethodDelete, Path: "/account", Role: access.Act,
-		Commands: []string{"account reset"},
-		Summary:  "Resets what an account has used. Its waiting requests may go; requests under way still count."},
+	AccountResetCall = define(http.MethodDelete, "/account", access.Act, "account reset",
+		"Resets what an account has used. Its waiting requests may go; requests under way still count.",
 		func(q *Request, in *Name) (Account, error) {
 			q.subject = in.Name
 			if before, err := q.backend.Account(in.Name); err == nil {
@@ -202,9 +206,8 @@ var (
 			return q.backend.ResetAccount(in.Name)
 		}).saying(func(in *Name, _ Account) string { return "Reset: " + in.Name + " has used nothing." })
 
-	ShadowCall = define(Call{Method: http.MethodPost, Path: "/shadow", Role: access.Act,
-		Commands: []string{"shadow on", "shadow off"},
-		Summary:  "Switches throttles to shadow, where they count and let everything pass, or back."},
+	ShadowCall = define(http.MethodPost, "/shadow", access.Act, "shadow on, shadow off",
+		"Switches throttles to shadow, where they count and let everything pass, or back.",
 		func(q *Request, in *Shadow) (ShadowResult, error) {
 			q.before = shadowStates(q.backend.Throttles())
 			return q.backend.SetShadow(q, *in, q.by())
@@ -215,8 +218,8 @@ var (
 		return "Out of shadow: verdicts are acted upon."
 	})
 
-	ReloadCall = define(Call{Method: http.MethodPost, Path: "/reload", Role: access.Admin, Commands: []string{"reload"},
-		Summary: "Reads the configuration again. A reload applies completely or not at all."},
+	ReloadCall = define(http.MethodPost, "/reload", access.Admin, "reload",
+		"Reads the configuration again. A reload applies completely or not at all.",
 		func(q *Request, _ *None) (Reloaded, error) {
 			q.before = q.backend.Status().Config
 			// A client that leaves must not interrupt a reload.

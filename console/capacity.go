@@ -51,9 +51,8 @@ type StampAt struct {
 // lanesMeasures are the columns of a CapacityGate.
 var lanesMeasures = []Measure{Load, Waiting, InLine, Stamped, Pooled, Crowded, Work, WorkSeconds}
 
-var CapacityCall = define(Call{Method: http.MethodGet, Path: "/capacity", Role: access.View,
-	Commands: []string{"capacity"},
-	Summary:  "Shows how full gates with a limited capacity are, what a stamp costs, now and lately, and who pays."},
+var CapacityCall = define(http.MethodGet, "/capacity", access.View, "capacity",
+	"Shows how full gates with a limited capacity are, what a stamp costs, now and lately, and who pays.",
 	func(q *Request, in *CapacityQuery) (CapacityReport, error) {
 		look := OverviewQuery{Window: in.Window, Top: in.Top, Last: 1}
 		if err := look.Validate(); err != nil {

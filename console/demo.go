@@ -109,9 +109,7 @@ func demoAct(q *Request, act func(Demo) error) (None, error) {
 }
 
 var (
-	DemoShowCall = define(Call{Method: http.MethodGet, Path: "/demo", Role: access.View,
-		Commands: []string{"demo show"},
-		Summary:  "Shows the scenes of a demo."},
+	DemoShowCall = define(http.MethodGet, "/demo", access.View, "demo show", "Shows the scenes of a demo.",
 		func(q *Request, _ *None) (DemoScenes, error) {
 			d, err := q.demoOf()
 			if err != nil {
@@ -120,14 +118,14 @@ var (
 			return DemoScenes{time.Now(), d.Scenes()}, nil
 		})
 
-	DemoFloodCall = define(Call{Method: http.MethodPost, Path: "/demo/flood", Role: access.Act,
-		Commands: []string{"demo flood"}, Summary: "Brings people and a flood to a scene of a demo, for a time."},
+	DemoFloodCall = define(http.MethodPost, "/demo/flood", access.Act, "demo flood",
+		"Brings people and a flood to a scene of a demo, for a time.",
 		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Flood(in.Scene) })
 		}).saying(func(in *DemoWhich, _ None) string { return "The flood comes to " + in.Scene + "." })
 
-	DemoPayCall = define(Call{Method: http.MethodPost, Path: "/demo/pay", Role: access.Act,
-		Commands: []string{"demo pay"}, Summary: "Makes the people in a scene of a demo pay for stamps, or wait."},
+	DemoPayCall = define(http.MethodPost, "/demo/pay", access.Act, "demo pay",
+		"Makes the people in a scene of a demo pay for stamps, or wait.",
 		func(q *Request, in *DemoPay) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Pay(in.Scene, in.On) })
 		}).saying(func(in *DemoPay, _ None) string {
@@ -137,8 +135,8 @@ var (
 		return "From now on people wait in line."
 	})
 
-	DemoStopCall = define(Call{Method: http.MethodPost, Path: "/demo/stop", Role: access.Act,
-		Commands: []string{"demo stop"}, Summary: "Ends the flood in a scene of a demo, or sends the people home."},
+	DemoStopCall = define(http.MethodPost, "/demo/stop", access.Act, "demo stop",
+		"Ends the flood in a scene of a demo, or sends the people home.",
 		func(q *Request, in *DemoWhich) (None, error) {
 			return demoAct(q, func(d Demo) error { return d.Stop(in.Scene) })
 		}).saying(func(in *DemoWhich, _ None) string { return "They leave " + in.Scene + "." })

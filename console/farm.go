@@ -136,30 +136,27 @@ func toFarm[In any](order func(Farm, *Request, *In) ([]NodeResult, error)) func(
 }
 
 var (
-	FarmReloadCall = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
-		Commands: []string{"reload --farm"},
-		Summary:  "Reloads all nodes of the farm, this one first. If it fails here, no other node reloads."},
+	FarmReloadCall = define(http.MethodPost, "/farm/reload", access.Admin, "reload --farm",
+		"Reloads all nodes of the farm, this one first. If it fails here, no other node reloads.",
 		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return f.Reload(context.WithoutCancel(q), q.by())
 		})).saying(func(_ *None, out FarmResult) string { return out.say("Reloaded") })
 
-	FarmShadowCall = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
-		Commands: []string{"shadow on --farm", "shadow off --farm"},
-		Summary:  "Switches throttles to shadow, or back, on all nodes of the farm."},
+	FarmShadowCall = define(http.MethodPost, "/farm/shadow", access.Act, "shadow on --farm, shadow off --farm",
+		"Switches throttles to shadow, or back, on all nodes of the farm.",
 		toFarm(func(f Farm, q *Request, in *Shadow) ([]NodeResult, error) {
 			q.before = shadowStates(q.backend.Throttles())
 			return f.Shadow(q, *in, q.by())
 		})).saying(func(_ *Shadow, out FarmResult) string { return out.say("Switched") })
 
-	FarmForgetCall = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
-		Commands: []string{"farm forget"}, Summary: "Makes all nodes of the farm forget one that is lost."},
+	FarmForgetCall = define(http.MethodPost, "/farm/forget", access.Admin, "farm forget",
+		"Makes all nodes of the farm forget one that is lost.",
 		toFarm(func(f Farm, q *Request, in *FarmNode) ([]NodeResult, error) {
 			return f.Forget(q, in.Node, q.by())
 		})).saying(func(in *FarmNode, _ FarmResult) string { return "Forgotten: " + in.Node + "." })
 
-	FarmLeaveCall = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
-		Commands: []string{"farm leave"},
-		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
+	FarmLeaveCall = define(http.MethodPost, "/farm/leave", access.Admin, "farm leave",
+		"Takes this node out of its farm. It serves on, alone, until it is restarted.",
 		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return nil, f.Leave(context.WithoutCancel(q), q.by())
 		})).saying(func(*None, FarmResult) string { return "This node has left the farm." })

@@ -126,9 +126,8 @@ type LimitResult struct {
 }
 
 var (
-	LimitListCall = define(Call{Method: http.MethodGet, Path: "/limits", Role: access.View,
-		Commands: []string{"account limits"},
-		Summary:  "Shows limits of single accounts: those of the file, and those that operators have set."},
+	LimitListCall = define(http.MethodGet, "/limits", access.View, "account limits",
+		"Shows limits of single accounts: those of the file, and those that operators have set.",
 		func(q *Request, in *LimitQuery) (p LimitPage, err error) {
 			if in.Limit, err = limitOf(in.Limit, MaxLimitPage); err != nil {
 				return p, err
@@ -139,9 +138,8 @@ var (
 			return q.backend.Limits(*in)
 		})
 
-	LimitSetCall = define(Call{Method: http.MethodPost, Path: "/limits", Role: access.Act,
-		Commands: []string{"account limit"},
-		Summary:  "Gives one account a limit of its own, at once, without a reload."},
+	LimitSetCall = define(http.MethodPost, "/limits", access.Act, "account limit",
+		"Gives one account a limit of its own, at once, without a reload.",
 		func(q *Request, in *LimitOrder) (r LimitResult, err error) {
 			q.subject = in.Account
 			if r, err = q.backend.SetLimit(q, *in, q.by()); err == nil {
@@ -152,9 +150,8 @@ var (
 		return out.Limit.Account + " has in " + out.Limit.Throttle + "/" + out.Limit.Policy + ": " + out.Limit.String() + "."
 	})
 
-	LimitRemoveCall = define(Call{Method: http.MethodDelete, Path: "/limits", Role: access.Act,
-		Commands: []string{"account limit --remove"},
-		Summary:  "Removes a limit that an operator has set for one account. What the configuration says holds then."},
+	LimitRemoveCall = define(http.MethodDelete, "/limits", access.Act, "account limit --remove",
+		"Removes a limit that an operator has set for one account. What the configuration says holds then.",
 		func(q *Request, in *LimitOf) (r LimitResult, err error) {
 			q.subject = in.Account
 			if r, err = q.backend.RemoveLimit(q, *in, q.by()); err == nil {

@@ -104,8 +104,7 @@ func saidMail(done string) func(*MailOrder, MailResult) string {
 }
 
 var (
-	QueueListCall = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
-		Summary: "Shows a part of the mail that waits."},
+	QueueListCall = define(http.MethodGet, "/mail", access.View, "queue list", "Shows a part of the mail that waits.",
 		withMail(func(q *Request, m Mail, in *MailQuery) (MailPage, error) {
 			limit, err := limitOf(in.Limit, MaxMailPage)
 			if err != nil {
@@ -127,8 +126,8 @@ var (
 			return pageOf(found, limit), err
 		}))
 
-	QueueShowCall = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
-		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
+	QueueShowCall = define(http.MethodGet, "/mail/show", access.View, "queue show",
+		"Shows a message: its remaining recipients, its header and its text.",
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
 			found, header, text, err := m.ShowMail(q, in.ID)
 			if !q.Who.Role.May(access.Act) {
@@ -138,16 +137,16 @@ var (
 				missing(err, "there is no message %s: it was delivered or deleted, or never existed", in.ID)
 		}))
 
-	queueRelease = define(Call{Method: http.MethodPost, Path: "/mail/release", Role: access.Act,
-		Commands: []string{"queue release"}, Summary: "Sends held and delayed messages at once."},
+	queueRelease = define(http.MethodPost, "/mail/release", access.Act, "queue release",
+		"Sends held and delayed messages at once.",
 		mailOrder(Mail.Release)).logged().saying(saidMail("Released"))
 
-	queueDelete = define(Call{Method: http.MethodPost, Path: "/mail/delete", Role: access.Act,
-		Commands: []string{"queue delete"}, Summary: "Deletes held and delayed messages. Nobody is told."},
+	queueDelete = define(http.MethodPost, "/mail/delete", access.Act, "queue delete",
+		"Deletes held and delayed messages. Nobody is told.",
 		mailOrder(Mail.Delete)).logged().saying(saidMail("Deleted"))
 
-	queueRetry = define(Call{Method: http.MethodPost, Path: "/mail/retry", Role: access.Act,
-		Commands: []string{"queue retry"}, Summary: "Tries messages now that wait for another try."},
+	queueRetry = define(http.MethodPost, "/mail/retry", access.Act, "queue retry",
+		"Tries messages now that wait for another try.",
 		mailOrder(func(m Mail, ctx context.Context, by string, o MailOrder) (MailResult, error) {
 			if o.All {
 				return MailResult{}, Invalid("which mail?")
@@ -335,9 +334,9 @@ type Track struct {
 }
 
 var (
-	mailBulk = define(Call{Method: http.MethodPost, Path: "/mail/bulk", Role: access.Act,
-		Commands: []string{"queue release --all", "queue delete --all", "queue retry --all"},
-		Summary:  "Acts on a part of all messages that match a filter."},
+	mailBulk = define(http.MethodPost, "/mail/bulk", access.Act,
+		"queue release --all, queue delete --all, queue retry --all",
+		"Acts on a part of all messages that match a filter.",
 		withMail(func(q *Request, m Mail, in *BulkOrder) (BulkResult, error) {
 			if err := in.check(); err != nil {
 				return BulkResult{}, err
@@ -355,9 +354,8 @@ var (
 		return text + "."
 	})
 
-	MailTrackCall = define(Call{Method: http.MethodGet, Path: "/mail/track", Role: access.View,
-		Commands: []string{"queue track"},
-		Summary:  "Shows the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts."},
+	MailTrackCall = define(http.MethodGet, "/mail/track", access.View, "queue track",
+		"Shows the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts.",
 		withMail(func(q *Request, m Mail, in *TrackQuery) (t Track, err error) {
 			t = Track{Mails: []MailLine{}, Attempts: []MailStep{}, Acts: []store.Entry{}}
 			if (in.ID == 0) == (in.Recipient == "") {

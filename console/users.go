@@ -193,8 +193,7 @@ func aboutUser[In, Out any](name func(*In) string, f func(*Request, Mail, *In) (
 }
 
 var (
-	UserListCall = define(Call{Method: http.MethodGet, Path: "/users", Role: access.View, Commands: []string{"user list"},
-		Summary: "Shows a part of the mail users."},
+	UserListCall = define(http.MethodGet, "/users", access.View, "user list", "Shows a part of the mail users.",
 		withMail(func(q *Request, m Mail, in *UserQuery) (p UserPage, err error) {
 			if in.Limit, err = limitOf(in.Limit, MaxUserPage); err != nil {
 				return p, err
@@ -206,9 +205,7 @@ var (
 			return p, err
 		}))
 
-	UserAddCall = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin,
-		Commands: []string{"user add", "user import"},
-		Summary:  "Adds a mail user."},
+	UserAddCall = define(http.MethodPost, "/users", access.Admin, "user add, user import", "Adds a mail user.",
 		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
 			if err := checkUser(in.Name, &in.Contact, &in.Language, in.Limits, in.Senders); err != nil {
 				return v, err
@@ -226,27 +223,25 @@ var (
 		})).logged().saying(func(in *NewUser, _ UserView) string { return "Added: " + in.Name + "." })
 
 	// The name is a parameter and no part of the path: it may be any text.
-	UserShowCall = define(Call{Method: http.MethodGet, Path: "/user", Role: access.View,
-		Commands: []string{"user show"},
-		Summary:  "Shows a mail user and their state in the throttles."},
+	UserShowCall = define(http.MethodGet, "/user", access.View, "user show",
+		"Shows a mail user and their state in the throttles.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
 
-	UserHistoryCall = define(Call{Method: http.MethodGet, Path: "/user/history", Role: access.View,
-		Commands: []string{"user history"},
-		Summary:  "Shows the last hour of a mail user in the throttles: working set, slack, queue and reach."},
+	UserHistoryCall = define(http.MethodGet, "/user/history", access.View, "user history",
+		"Shows the last hour of a mail user in the throttles: working set, slack, queue and reach.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserHistory, error) { return m.UserHistory(q, in.Name) }))
 
-	UserRemoveCall = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
-		Commands: []string{"user remove"}, Summary: "Removes a mail user. Their messages stay."},
+	UserRemoveCall = define(http.MethodDelete, "/user", access.Admin, "user remove",
+		"Removes a mail user. Their messages stay.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (Removed, error) {
 				return Removed{in.Name}, m.RemoveUser(q, q.by(), in.Name)
 			})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
-	UserSetCall = define(Call{Method: http.MethodPost, Path: "/user/set", Role: access.Admin,
-		Commands: []string{"user set"}, Summary: "Changes the given fields of a mail user, all of them or none."},
+	UserSetCall = define(http.MethodPost, "/user/set", access.Admin, "user set",
+		"Changes the given fields of a mail user, all of them or none.",
 		aboutUser(func(in *UserChange) string { return in.Name },
 			func(q *Request, m Mail, in *UserChange) (v UserView, err error) {
 				lists := [][]string{in.AddSenders, in.RemoveSenders}
@@ -259,8 +254,8 @@ var (
 				return m.SetUser(q, q.by(), *in)
 			})).logged().saying(func(in *UserChange, _ UserView) string { return "Changed: " + in.Name + "." })
 
-	UserPasswdCall = define(Call{Method: http.MethodPost, Path: "/user/passwd", Role: access.Admin,
-		Commands: []string{"user passwd"}, Summary: "Changes the password of a mail user."},
+	UserPasswdCall = define(http.MethodPost, "/user/passwd", access.Admin, "user passwd",
+		"Changes the password of a mail user.",
 		aboutUser(func(in *UserPassword) string { return in.Name },
 			func(q *Request, m Mail, in *UserPassword) (Changed, error) {
 				if err := checkPassword(in.Password); err != nil {
@@ -269,8 +264,8 @@ var (
 				return Changed{in.Name}, m.Passwd(q, q.by(), in.Name, in.Password)
 			})).logged().saying(func(in *UserPassword, _ Changed) string { return "Changed: " + in.Name + "." })
 
-	UserStopCall = define(Call{Method: http.MethodPost, Path: "/user/stop", Role: access.Act,
-		Commands: []string{"user stop"}, Summary: "Stops a mail user: all their mail is held."},
+	UserStopCall = define(http.MethodPost, "/user/stop", access.Act, "user stop",
+		"Stops a mail user: all their mail is held.",
 		aboutUser(func(in *UserStop) string { return in.Name },
 			func(q *Request, m Mail, in *UserStop) (v UserView, err error) {
 				if err := checkLine("why", in.Why, store.MaxReason, true); err != nil {
@@ -279,8 +274,8 @@ var (
 				return m.StopUser(q, q.by(), in.Name, in.Why)
 			})).logged().saying(func(in *UserStop, _ UserView) string { return "Stopped: " + in.Name + "." })
 
-	UserResumeCall = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
-		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again. What is held stays held."},
+	UserResumeCall = define(http.MethodPost, "/user/resume", access.Act, "user resume",
+		"Lets a stopped mail user send again. What is held stays held.",
 		aboutUser(func(in *UserResume) string { return in.Name },
 			func(q *Request, m Mail, in *UserResume) (UserView, error) {
 				return m.ResumeUser(q, q.by(), in.Name, in.Slow)
