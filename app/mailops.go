@@ -176,16 +176,12 @@ func (d mailOps) User(ctx context.Context, name string) (v console.UserView, err
 	if err != nil {
 		return v, err
 	}
-	v.Throttles = []console.Standing{}
+	v.Throttles = []spool.Standing{}
 	for _, s := range standings {
 		if unknown && !s.Known {
 			continue
 		}
-		v.Throttles = append(v.Throttles,
-			console.Standing{Throttle: s.Throttle, Shadow: s.Shadow, Stopped: s.Stopped, Since: s.Since,
-				Resume: s.Resume,
-				Slow:   s.Slow, Waiting: s.Waiting, Slack: s.Slack, MSlack: s.MSlack, WorkingSet: s.WorkingSet,
-				Limits: s.Limits})
+		v.Throttles = append(v.Throttles, s)
 	}
 	if unknown && len(v.Throttles) == 0 {
 		return v, store.ErrNotFound

@@ -16,6 +16,7 @@ import (
 	"weir/farm"
 	"weir/internal/clock"
 	"weir/internal/readfile"
+	"weir/mail/spool"
 	"weir/notify"
 )
 
@@ -266,7 +267,7 @@ func (n *notices) mailUsers(ctx context.Context, found map[condition]string) {
 				break
 			}
 			for _, u := range page.Users {
-				if !slices.ContainsFunc(u.Throttles, func(s console.Standing) bool { return s.Stopped && !s.Shadow }) {
+				if !slices.ContainsFunc(u.Throttles, func(s spool.Standing) bool { return s.Stopped && !s.Shadow }) {
 					continue
 				}
 				found[condition{notify.UserStopped, u.Name}] = fmt.Sprintf("The mail user %s is stopped.", u.Name)

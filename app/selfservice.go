@@ -83,19 +83,12 @@ func (s selfService) shown(ctx context.Context, v spool.PageView) (console.PageV
 }
 
 // Act does what a user wants with their own mail, once for each form.
-func (s selfService) Act(ctx context.Context, ticket, form string, c console.Command) (console.Outcome, error) {
-	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form,
-		spool.Action{Release: c.Release, Delete: c.Delete, ReleaseAll: c.ReleaseAll, DeleteAll: c.DeleteAll,
-			UpTo: c.UpTo, Resume: c.Resume})
-	if err != nil {
-		return console.Outcome{}, understood(err)
+func (s selfService) Act(ctx context.Context, ticket, form string, c spool.Action) (spool.Done, error) {
+	done, err := s.post.Act(ctx, s.opts.Clock.Now(), ticket, form, c)
+	if err == nil && done.Refused {
+		err = console.Rejected(string(byOperator))
 	}
-	if done.Refused {
-		return console.Outcome{},
-			console.Rejected(string(byOperator))
-	}
-	return console.Outcome{Released: done.Released, Deleted: done.Deleted, Resumed: done.Resumed, Held: done.Held,
-		Flagged: done.Flagged}, nil
+	return done, understood(err)
 }
 
 const byOperator words.Text = "An operator of the mail server stopped you, and only they can let you send again. " +

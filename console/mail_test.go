@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -88,7 +89,7 @@ func (m *mailed) Users(_ context.Context, q UserQuery) (UserPage, error) {
 }
 func (m *mailed) User(_ context.Context, name string) (UserView, error) {
 	return UserView{User: store.User{Name: name, Password: "$argon2id$secret"},
-		Throttles: []Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
+		Throttles: []spool.Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
 }
 func (m *mailed) UserHistory(_ context.Context, name string) (UserHistory, error) {
 	return UserHistory{User: name, Throttles: []Series{}}, m.err

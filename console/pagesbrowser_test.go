@@ -19,6 +19,7 @@ import (
 	"weir/console/access"
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/policy"
 	"weir/store"
 	"weir/throttle/ban"
@@ -77,7 +78,8 @@ func (b busyBackend) User(_ context.Context, name string) (UserView, error) {
 		return UserView{}, store.ErrNotFound
 	}
 	return UserView{User: store.User{Name: "ann", Contact: "ann@private.example"}, LogIn: true,
-		Throttles: []Standing{{Throttle: "outgoing", Stopped: true, Since: busyTime, Waiting: 12, Slack: 3, MSlack: 4,
+		Throttles: []spool.Standing{{Throttle: "outgoing", Stopped: true, Since: busyTime, Waiting: 12, Slack: 3,
+			MSlack: 4,
 			WorkingSet: 25, Limits: "slack 10, stop 50, rate 1/s"}}}, nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"weir/gate"
 	"weir/identify"
 	"weir/internal/words"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -297,7 +298,7 @@ type SelfServiceBackend interface {
 	Page(ctx context.Context, ticket string) (PageView, error)
 	// Act carries out a command, all of it or nothing, and once for each form: it returns ErrTwice for a form that was
 	// used before. Messages that are gone, or of other users, are skipped.
-	Act(ctx context.Context, ticket, form string, c Command) (Outcome, error)
+	Act(ctx context.Context, ticket, form string, c spool.Action) (spool.Done, error)
 	// ChangePassword and ChangeContact return ErrPassword where the current password is wrong.
 	ChangePassword(ctx context.Context, ticket, old, new string) error
 	ChangeContact(ctx context.Context, ticket, password, contact string) error
@@ -376,22 +377,3 @@ type PageMail struct {
 
 // MaxPageRecipients is how many recipients of a message a page lists.
 const MaxPageRecipients = 100
-
-// A Command is an order of a mail user.
-type Command struct {
-	ReleaseAll bool
-	DeleteAll  bool
-	UpTo       store.MailID // all: of those that came no later than this one, the last that they saw
-	Resume     bool
-	Release    []store.MailID
-	Delete     []store.MailID
-}
-
-// An Outcome is the result of a Command.
-type Outcome struct {
-	Released int  // recipients whose mail is on its way
-	Deleted  int  // recipients who will not get it
-	Resumed  bool // they may send again
-	Held     int  // recipients whose mail still waits for a decision
-	Flagged  bool // something was released, and they are still flagged for writing to many new people
-}

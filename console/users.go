@@ -13,6 +13,7 @@ import (
 	"weir/console/access"
 	"weir/internal/plot"
 	"weir/internal/words"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -28,29 +29,14 @@ const (
 // A UserView is a user and their state.
 type UserView struct {
 	store.User
-	LogIn     bool       `json:"log_in"`          // they have a password
-	Never     string     `json:"never,omitempty"` // why no gate takes mail of theirs
-	Throttles []Standing `json:"throttles"`       // that know them
+	LogIn     bool             `json:"log_in"`          // they have a password
+	Never     string           `json:"never,omitempty"` // why no gate takes mail of theirs
+	Throttles []spool.Standing `json:"throttles"`       // that know them
 }
 
 // Stopped reports whether a throttle has stopped them.
 func (u *UserView) Stopped() bool {
-	return slices.ContainsFunc(u.Throttles, func(s Standing) bool { return s.Stopped })
-}
-
-// A Standing is the state of a user in one throttle.
-type Standing struct {
-	Throttle   string    `json:"throttle"`
-	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
-	Stopped    bool      `json:"stopped"`
-	Since      time.Time `json:"since,omitzero"`  // when they were stopped
-	Resume     time.Time `json:"resume,omitzero"` // when they are tried again
-	Slow       bool      `json:"slow,omitempty"`  // they are being tried, in slow motion
-	Waiting    int       `json:"waiting"`         // recipients in their delay queue
-	Slack      int       `json:"slack"`
-	MSlack     int       `json:"mslack"`
-	WorkingSet int       `json:"working_set"` // recipients in it now
-	Limits     string    `json:"limits"`      // what holds for them, everything filled in
+	return slices.ContainsFunc(u.Throttles, func(s spool.Standing) bool { return s.Stopped })
 }
 
 // A UserHistory is the last hour of a user, as far as it is kept: of users who send, are held back, or were looked at.
