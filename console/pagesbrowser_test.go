@@ -79,7 +79,7 @@ func (b busyBackend) User(_ context.Context, name string) (UserView, error) {
 	}
 	return UserView{User: store.User{Name: "ann", Contact: "ann@private.example"}, LogIn: true,
 		Throttles: []spool.Standing{{Throttle: "outgoing", Stopped: true, Since: busyTime, Waiting: 12, Slack: 3,
-			MSlack: 4,
+			MSlack:     4,
 			WorkingSet: 25, Limits: "slack 10, stop 50, rate 1/s"}}}, nil
 }
 
