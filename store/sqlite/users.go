@@ -10,13 +10,12 @@ import (
 )
 
 const (
-	userColumns   = `name, password, contact, senders, limits, disabled, made, changed`
-	userLanguage  = `, (SELECT language FROM languages WHERE languages.user = users.name)`
+	userColumns   = `name, password, contact, senders, limits, disabled, made, changed, language`
 	memoryColumns = `user, throttle, state, due, stopped`
 )
 
 func (t *tx) User(name string) (store.User, error) {
-	return one(t, errNoUser, readUser, `SELECT `+userColumns+userLanguage+` FROM users WHERE name = ?`, name)
+	return one(t, errNoUser, readUser, `SELECT `+userColumns+` FROM users WHERE name = ?`, name)
 }
 
 // errNoUser is made once: most lookups return it if clients are known by their addresses.
@@ -24,38 +23,22 @@ var errNoUser = fmt.Errorf("a user: %w", store.ErrNotFound)
 
 func (t *tx) Users(after string, limit int) ([]store.User, error) {
 	return list(t, limit, readUser,
-		`SELECT `+userColumns+userLanguage+` FROM users WHERE name > ? ORDER BY name LIMIT ?`, after)
+		`SELECT `+userColumns+` FROM users WHERE name > ? ORDER BY name LIMIT ?`, after)
 }
 
-// readUser reads a user, with the language behind the columns of the table if it was asked for.
 func readUser(r row) (store.User, error) {
 	u := store.User{Name: r.text(0), Password: r.text(1), Contact: r.text(2), Limits: r.text(4), Disabled: r.bool(5),
-		Made: whenever(r.int(6)), Changed: whenever(r.int(7))}
+		Made: whenever(r.int(6)), Changed: whenever(r.int(7)), Language: r.text(8)}
 	if senders := r.text(3); senders != "" {
 		u.Senders = strings.Split(senders, "\n")
 	}
-	if len(r) > 8 {
-		u.Language = r.text(8)
-	}
-	return u, corrupt(u.Validate())
-}
-
-// readLanguage reads the language of a user.
-func readLanguage(r row) (store.User, error) {
-	u := store.User{Name: r.text(0), Language: r.text(1)}
 	return u, corrupt(u.Validate())
 }
 
 func (t *tx) PutUser(u store.User) error {
-	if err := t.put(u.Validate(), `INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+	return t.put(u.Validate(), `INSERT OR REPLACE INTO users (`+userColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		u.Name, u.Password, u.Contact, strings.Join(u.Senders, "\n"), u.Limits, u.Disabled, when(u.Made),
-		when(u.Changed)); err != nil {
-		return err
-	}
-	if u.Language == "" {
-		return t.put(nil, `DELETE FROM languages WHERE user = ?`, u.Name)
-	}
-	return t.put(nil, `INSERT OR REPLACE INTO languages (user, language) VALUES (?, ?)`, u.Name, u.Language)
+		when(u.Changed), u.Language)
 }
 
 func (t *tx) RemoveUser(name string) error {
@@ -67,7 +50,7 @@ func (t *tx) RemoveUser(name string) error {
 		return err
 	}
 	for _, query := range [...]string{`DELETE FROM memories WHERE user = ?`, `DELETE FROM known WHERE user = ?`,
-		`DELETE FROM sketches WHERE user = ?`, `DELETE FROM languages WHERE user = ?`,
+		`DELETE FROM sketches WHERE user = ?`,
 		`DELETE FROM logins WHERE console = 0 AND name = ?`,
 		`DELETE FROM users WHERE name = ?`} {
 		if _, err := t.run(query, name); err != nil {
