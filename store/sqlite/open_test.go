@@ -242,7 +242,7 @@ func TestDamageWhileOpen(t *testing.T) {
 		t.Fatal(err)
 	}
 	tool := raw(t, folder)
-	execute(t, tool, `INSERT INTO bans VALUES ('', 'not a network', '', '', 0, NULL, NULL)`)
+	execute(t, tool, `INSERT INTO bans VALUES ('', 'not a network', 0, '', '', 0, NULL, NULL)`)
 	if _, err := s.Bans().List(t.Context(), epoch); !errors.Is(err, store.ErrCorrupt) {
 		t.Error(err)
 	}

@@ -16,12 +16,13 @@ var migrations = []string{
 	`CREATE TABLE bans (
 		client   TEXT    NOT NULL, -- the id of a client, or empty
 		network  TEXT    NOT NULL, -- a network, or empty
+		lifted   INTEGER NOT NULL, -- 1: it is not banned since then, which is remembered for farms
 		reason   TEXT    NOT NULL,
 		by       TEXT    NOT NULL,
 		operator INTEGER NOT NULL, -- 1: an operator did it
 		since    INTEGER,          -- nanoseconds since the epoch
 		until    INTEGER,          -- nanoseconds since the epoch; null: for good
-		PRIMARY KEY (client, network)
+		PRIMARY KEY (client, network, lifted)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX bans_until ON bans (until) WHERE until IS NOT NULL;
 
@@ -151,20 +152,6 @@ var migrations = []string{
 	CREATE INDEX stamps_until ON stamps (until);
 	CREATE TABLE stamps_kept (n INTEGER NOT NULL) STRICT;
 	INSERT INTO stamps_kept (n) VALUES (0);
-
-	-- Lifts of bans, for farms. Their columns have another order than those of bans: where the list of tables is lost,
-	-- rows are told apart by what is in them.
-	CREATE TABLE lifts (
-		client   TEXT    NOT NULL, -- the id of a client, or empty
-		network  TEXT    NOT NULL, -- a network, or empty
-		since    INTEGER NOT NULL, -- when it was lifted, in nanoseconds since the epoch
-		until    INTEGER NOT NULL, -- how long that is remembered, in nanoseconds since the epoch
-		operator INTEGER NOT NULL,
-		reason   TEXT    NOT NULL,
-		by       TEXT    NOT NULL,
-		PRIMARY KEY (client, network)
-	) STRICT, WITHOUT ROWID;
-	CREATE INDEX lifts_until ON lifts (until);
 
 	-- Who may use the console, and more about entries of the audit log. No two tables have columns of the same kinds:
 	-- where the list of tables is lost, rows are told apart by what is in them.
