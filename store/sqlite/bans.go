@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -24,23 +23,6 @@ func (b bans) List(ctx context.Context, now time.Time) (all []store.Ban, err err
 	}
 	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 	return all, nil
-}
-
-func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban store.Ban, err error) {
-	if err := key.Validate(); err != nil {
-		return ban, err
-	}
-	var found []store.Ban
-	err = b.query(ctx, reading(&found), `SELECT `+banColumns+` FROM bans
-		WHERE client = ? AND network = ? AND lifted = ? AND (until IS NULL OR until > ?)`,
-		key.Client, network(key), key.Lifted, nanos(now))
-	switch {
-	case err != nil:
-		return ban, err
-	case len(found) == 0:
-		return ban, fmt.Errorf("%s: %w", key, store.ErrNotFound)
-	}
-	return found[0], nil
 }
 
 func (b bans) Put(ctx context.Context, all ...store.Ban) error {
