@@ -168,19 +168,10 @@ type ListOrder struct {
 	Dry    bool          `json:"dry,omitempty"`    // say what would happen, and change nothing
 }
 
-// A ListChange says what became of the entries of a block list.
-type ListChange struct {
-	Entries  int `json:"entries"`   // that the list has now
-	Added    int `json:"added"`     // networks that were not banned before
-	Removed  int `json:"removed"`   // networks that are no longer banned
-	Same     int `json:"same"`      // networks that were on the list before
-	ByOthers int `json:"by_others"` // networks that an operator or another list has banned
-}
-
 // A ListResult is what became of a block list.
 type ListResult struct {
 	Name string `json:"name"`
-	ListChange
+	ban.Replaced
 	LeftOut  []string `json:"left_out,omitempty"` // networks that this machine is in
 	Kept     bool     `json:"kept"`               // a restart does not lose it
 	Warnings []string `json:"warnings,omitempty"`

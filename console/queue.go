@@ -8,6 +8,7 @@ import (
 
 	"weir"
 	"weir/console/access"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -297,12 +298,7 @@ func (o *BulkOrder) check() error {
 }
 
 // A BulkResult is what one part of a BulkOrder has done.
-type BulkResult struct {
-	Mails      int          `json:"messages"`   // that it was done to
-	Recipients int          `json:"recipients"` // of them
-	UpTo       store.MailID `json:"up_to,omitempty"`
-	Next       store.MailID `json:"next,omitempty"` // where the next part begins; left out: there is none
-}
+type BulkResult = spool.BulkResult
 
 // A TrackQuery asks for the way of a message, or of mail to an address.
 type TrackQuery struct {
@@ -312,19 +308,7 @@ type TrackQuery struct {
 }
 
 // A MailStep is what became of a message, or of one of its recipients, as it is in the log.
-type MailStep struct {
-	At      time.Time    `json:"at"`
-	Mail    store.MailID `json:"mail"`
-	ID      string       `json:"message_id,omitempty"`
-	User    string       `json:"user,omitempty"`
-	Address string       `json:"address,omitempty"` // of the recipient; left out: of several
-	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
-	Result string `json:"result"`
-	Status string `json:"status,omitempty"` // what the next server said, or how many recipients it is about
-	Hop    string `json:"hop,omitempty"`    // the next server
-	// the id by which another server knows it: the next one, or for accepted the one before
-	Queue string `json:"queue,omitempty"`
-}
+type MailStep = spool.MailStep
 
 // A Track is what is known of the way of mail, up to MaxTrack of each.
 type Track struct {

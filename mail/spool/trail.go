@@ -24,13 +24,13 @@ import (
 // What happened longer ago is in the log.
 const MaxTrail = 10_000
 
-// A Step is what became of a message, or of one of its recipients. Each is a line of the log, too.
-type Step struct {
+// A MailStep is what became of a message, or of one of its recipients, as it is in the log.
+type MailStep struct {
 	At      time.Time    `json:"at"`
 	Mail    store.MailID `json:"mail"`
-	ID      string       `json:"message_id,omitempty"` // Message-ID
+	ID      string       `json:"message_id,omitempty"`
 	User    string       `json:"user,omitempty"`
-	Address string       `json:"address,omitempty"` // of the recipient; empty: of several
+	Address string       `json:"address,omitempty"` // of the recipient; left out: of several
 	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
 	Result string `json:"result"`
 	Status string `json:"status,omitempty"` // what the next server said, or how many recipients it is about
@@ -43,7 +43,7 @@ type Step struct {
 // needed, so that a crash may cost the last of them.
 type trail struct {
 	mu    sync.Mutex
-	ring  []Step
+	ring  []MailStep
 	next  int // where the oldest is, once it is full
 	ids   map[store.MailID]string
 	path  string
@@ -67,7 +67,7 @@ func (d *delivery) openTrail() {
 		}
 		t.lines = 0
 		for line := range bytes.Lines(b) {
-			var s Step
+			var s MailStep
 			if json.Unmarshal(line, &s) == nil && s.Mail != 0 { // the last line may be cut off
 				t.add(s)
 			}
@@ -77,7 +77,7 @@ func (d *delivery) openTrail() {
 }
 
 // add remembers a step.
-func (t *trail) add(s Step) {
+func (t *trail) add(s MailStep) {
 	if t.ids == nil {
 		t.ids = map[store.MailID]string{}
 	}
@@ -99,7 +99,7 @@ func (t *trail) add(s Step) {
 const stepAccepted = "accepted"
 
 // note logs steps, and remembers them.
-func (d *delivery) note(steps ...Step) {
+func (d *delivery) note(steps ...MailStep) {
 	t := &d.trail
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,7 +140,7 @@ func (t *trail) write(b []byte, lines int) (err error) {
 	return errors.Join(err, err2, file.Close())
 }
 
-func (s *Step) log(log *slog.Logger) {
+func (s *MailStep) log(log *slog.Logger) {
 	attrs := []slog.Attr{slog.String("mail", s.Mail.String())}
 	for _, a := range [][2]string{{"message_id", s.ID}, {"user", s.User}, {"to", s.Address}, {"result", s.Result},
 		{"hop", s.Hop}, {"queue_id", s.Queue}, {"reply", s.Status}} {
@@ -165,16 +165,16 @@ func queueID(text string) string {
 }
 
 // decided is a step of some recipients of a message.
-func decided(now time.Time, id store.MailID, user, what string, n int) Step {
-	return Step{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
+func decided(now time.Time, id store.MailID, user, what string, n int) MailStep {
+	return MailStep{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
 }
 
 // ends are the steps of a delivery.
-func (j *job) ends(now time.Time) []Step {
-	steps := make([]Step, len(j.to))
+func (j *job) ends(now time.Time) []MailStep {
+	steps := make([]MailStep, len(j.to))
 	for i := range j.to {
 		r := &j.results[i]
-		s := Step{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
+		s := MailStep{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
 			Hop: r.Server, Result: cmp.Or(stepResults[r.Outcome], "deferred")}
 		if r.Outcome == nexthop.Done {
 			s.Queue = queueID(r.Text)
@@ -186,7 +186,7 @@ func (j *job) ends(now time.Time) []Step {
 
 // Trail returns up to limit of the last steps of a message, or of messages whose recipient has a text in the address,
 // or whose Message-ID or id at another server it is. The latest come first. It knows of the last MaxTrail.
-func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step) {
+func (d *delivery) Trail(id store.MailID, text string, limit int) (found []MailStep) {
 	low := strings.ToLower(text)
 	name := strings.Trim(text, "<>")
 	t := &d.trail
