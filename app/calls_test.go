@@ -111,7 +111,8 @@ func TestEveryCall(t *testing.T) {
 	}
 	held := func() string {
 		t.Helper()
-		page, err := p.control.Queue(t.Context(), store.MessageQuery{State: store.Held}, 10)
+		page, err := console.QueueListCall.Ask(t.Context(), p.control,
+			console.MailQuery{MailFilter: console.MailFilter{State: store.Held}, Limit: 10})
 		if err != nil || len(page.Mails) == 0 {
 			t.Fatalf("no mail is held: %v", err)
 		}

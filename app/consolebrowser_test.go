@@ -137,7 +137,8 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.fill("why", "password stolen")
 	c.Click("form[action='do/user-stop'] button")
 	c.reads("Stopped: ann.")
-	queue, err := p.control.Queue(ctx, store.MessageQuery{State: store.Held}, 10)
+	queue, err := console.QueueListCall.Ask(ctx, p.control,
+		console.MailQuery{MailFilter: console.MailFilter{State: store.Held}, Limit: 10})
 	if err != nil || len(queue.Mails) < 2 {
 		t.Fatalf("%+v, %v", queue, err)
 	}

@@ -99,7 +99,7 @@ func TestOneMailToForty(t *testing.T) {
 	}
 	p.sleeps(time.Hour)
 	p.arrived(15, to) // a stopped queue does not move
-	r, err := p.control.Release(context.Background(), console.MailOrder{User: "ann", All: true})
+	r, err := console.QueueReleaseCall.Ask(context.Background(), p.control, console.MailOrder{User: "ann", All: true})
 	if err != nil || r.Recipients != 25 {
 		t.Fatalf("%+v, %v", r, err)
 	}

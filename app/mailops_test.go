@@ -93,7 +93,8 @@ func TestDisabledAndRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.sleeps(time.Hour)
-	queue, err := p.control.Queue(ctx, store.MessageQuery{User: "ann"}, 10)
+	queue, err := console.QueueListCall.Ask(ctx, p.control,
+		console.MailQuery{MailFilter: console.MailFilter{User: "ann"}, Limit: 10})
 	if err != nil || len(queue.Mails) != 2 || queue.Mails[0].To[0].State != store.Held ||
 		len(p.sink.to("c@elsewhere.example")) != 0 {
 		t.Errorf("the queue %+v, %v", queue, err)

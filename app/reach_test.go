@@ -195,11 +195,12 @@ func TestReachHoldNew(t *testing.T) {
 	if s := p.status(); s.Recipients[store.Withheld] != 12 {
 		t.Errorf("%d are withheld after the flag has ended, want 12", s.Recipients[store.Withheld])
 	}
-	all, err := p.control.Queue(context.Background(), store.MessageQuery{User: "ann", State: store.Withheld}, 100)
+	all, err := console.QueueListCall.Ask(context.Background(), p.control,
+		console.MailQuery{MailFilter: console.MailFilter{User: "ann", State: store.Withheld}, Limit: 100})
 	if err != nil || len(all.Mails) != 12 {
 		t.Fatal(len(all.Mails), err)
 	}
-	if _, err := p.control.Release(context.Background(),
+	if _, err := console.QueueReleaseCall.Ask(context.Background(), p.control,
 		console.MailOrder{Mails: []store.MailID{all.Mails[1].ID}}); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,8 @@ throttles:
 			u.Contact != "ann@private.example" {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
-		if found, err := p.control.Queue(t.Context(), store.MessageQuery{User: name}, 10); err != nil ||
+		if found, err := console.QueueListCall.Ask(t.Context(), p.control,
+			console.MailQuery{MailFilter: console.MailFilter{User: name}, Limit: 10}); err != nil ||
 			len(found.Mails) != 1 || found.Mails[0].User != "ann@example.org" {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
@@ -68,7 +69,7 @@ throttles:
 		u.Never == "" {
 		t.Errorf("a name that nobody has: %+v, %v", u, err)
 	}
-	r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true})
+	r, err := console.QueueReleaseCall.Ask(t.Context(), p.control, console.MailOrder{User: "ann", All: true})
 	if err != nil || r.Recipients != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -152,17 +152,17 @@ func TestQueueOverTheSocket(t *testing.T) {
 	ctx := t.Context()
 	m.queue = []store.Queued{message(1, 1), message(2, 3)}
 	q := store.MessageQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
-	page, err := c.Queue(ctx, q, 2)
+	page, err := QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, 2})
 	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 ||
 		!reflect.DeepEqual(page.Mails[1].Queued, m.queue[1]) {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
-	if page, err := c.Queue(ctx, store.MessageQuery{}, 0); err != nil || m.query != (store.MessageQuery{}) ||
+	if page, err := QueueListCall.Ask(ctx, c, MailQuery{Limit: 0}); err != nil || m.query != (store.MessageQuery{}) ||
 		m.limit != MaxMailPage || page.Next != 0 {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
 	for _, limit := range []int{-1, MaxMailPage + 1} {
-		if _, err := c.Queue(ctx, store.MessageQuery{}, limit); code(err) != http.StatusBadRequest {
+		if _, err := QueueListCall.Ask(ctx, c, MailQuery{Limit: limit}); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
@@ -185,26 +185,26 @@ func TestQueueOverTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 
-	for what, do := range map[string]func(context.Context, MailOrder) (MailResult, error){"release": c.Release,
-		"delete": c.Delete, "retry": c.Retry} {
+	for what, call := range map[string]*CallOf[MailOrder, MailResult]{"release": QueueReleaseCall,
+		"delete": QueueDeleteCall, "retry": QueueRetryCall} {
 		o := MailOrder{Mails: []store.MailID{3, 4}}
-		r, err := do(ctx, o)
+		r, err := call.Ask(ctx, c, o)
 		if err != nil || m.asked != what || m.by != me() || r.Mails != 2 || !reflect.DeepEqual(m.order, o) {
 			t.Errorf("%s: %+v of %+v by %q, %v", what, r, m.order, m.by, err)
 		}
 		for _, bad := range []MailOrder{{}, {All: true}, {All: true, User: "ann", Mails: o.Mails},
 			{User: "ann", Mails: o.Mails}} {
-			if _, err := do(ctx, bad); code(err) != http.StatusBadRequest {
+			if _, err := call.Ask(ctx, c, bad); code(err) != http.StatusBadRequest {
 				t.Errorf("%s %+v: %v", what, bad, err)
 			}
 		}
-		_, err = do(ctx, MailOrder{User: "ann", All: true})
+		_, err = call.Ask(ctx, c, MailOrder{User: "ann", All: true})
 		if all := what != "retry"; all && (err != nil || !m.order.All) || !all && code(err) != http.StatusBadRequest {
 			t.Errorf("%s all: %v", what, err)
 		}
 	}
 	many := make([]store.MailID, 2*MaxMailOrder+1)
-	if r, err := c.Delete(ctx, MailOrder{Mails: many}); err != nil || r.Mails != len(many) ||
+	if r, err := c.Order(ctx, QueueDeleteCall, MailOrder{Mails: many}); err != nil || r.Mails != len(many) ||
 		len(r.Missing) != len(many) || len(m.order.Mails) != 1 {
 		t.Errorf("many: %d, %v", r.Mails, err)
 	}
@@ -356,9 +356,9 @@ func TestNoMailGate(t *testing.T) {
 	control(t, plain, newBackend())
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
-			"queue": second(c.Queue(t.Context(), store.MessageQuery{},
-				0)), "show": second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
-			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
+			"queue":   second(QueueListCall.Ask(t.Context(), c, MailQuery{Limit: 0})),
+			"show":    second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
+			"release": second(QueueReleaseCall.Ask(t.Context(), c, MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(UserListCall.Ask(t.Context(), c, UserQuery{})),
 			"stop":    second(UserStopCall.Ask(t.Context(), c, UserStop{Name: "ann"})),
 		} {

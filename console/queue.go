@@ -138,15 +138,15 @@ var (
 				missing(err, "there is no message %s: it was delivered or deleted, or never existed", in.ID)
 		}))
 
-	queueRelease = define(http.MethodPost, "/mail/release", access.Act, "queue release",
+	QueueReleaseCall = define(http.MethodPost, "/mail/release", access.Act, "queue release",
 		"Sends held and delayed messages at once.",
 		mailOrder(Mail.Release)).logged().saying(saidMail("Released"))
 
-	queueDelete = define(http.MethodPost, "/mail/delete", access.Act, "queue delete",
+	QueueDeleteCall = define(http.MethodPost, "/mail/delete", access.Act, "queue delete",
 		"Deletes held and delayed messages. Nobody is told.",
 		mailOrder(Mail.Delete)).logged().saying(saidMail("Deleted"))
 
-	queueRetry = define(http.MethodPost, "/mail/retry", access.Act, "queue retry",
+	QueueRetryCall = define(http.MethodPost, "/mail/retry", access.Act, "queue retry",
 		"Tries messages now that wait for another try.",
 		mailOrder(func(m Mail, ctx context.Context, by string, o MailOrder) (MailResult, error) {
 			if o.All {
@@ -182,28 +182,8 @@ func cut(q store.Queued, most int) MailLine {
 	return line
 }
 
-// Queue returns a part of the queue.
-func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
-	return QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, limit})
-}
-
-// Release sends held and delayed messages at once.
-func (c *Client) Release(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueRelease, o)
-}
-
-// Delete removes held and delayed messages.
-func (c *Client) Delete(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueDelete, o)
-}
-
-// Retry repeats deliveries now instead of later.
-func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueRetry, o)
-}
-
-// order sends an order in parts of at most MaxMailOrder messages.
-func (c *Client) order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
+// Order sends an order in parts of at most MaxMailOrder messages.
+func (c *Client) Order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
 	err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o

@@ -360,14 +360,11 @@ func (c *allFlags) check(needs bool) error {
 
 func (c *allFlags) Validate() error { return c.check(true) }
 
-func (c *allFlags) order() console.MailOrder { return console.MailOrder{Mails: c.ids()} }
-
 // act acts on messages by their ids, or on all that match.
 func (c *allFlags) act(t *terminal, act, done string,
-	do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error),
-) error {
+	call *console.CallOf[console.MailOrder, console.MailResult]) error {
 	if !c.All {
-		return c.run(t, done, do, c.order())
+		return c.run(t, done, call)
 	}
 	o := console.BulkOrder{Act: act, MailFilter: c.filter()}
 	if o.Dry = c.DryRun; o.Dry {
@@ -387,7 +384,7 @@ func (c *allFlags) act(t *terminal, act, done string,
 type queueReleaseCommand struct{ allFlags }
 
 func (c *queueReleaseCommand) Run(t *terminal) error {
-	return c.act(t, "release", "released", (*console.Client).Release)
+	return c.act(t, "release", "released", console.QueueReleaseCall)
 }
 
 type queueDeleteCommand struct {
@@ -405,7 +402,7 @@ func (c *queueDeleteCommand) Run(t *terminal) error {
 			return err
 		}
 	}
-	return c.act(t, "delete", "deleted", (*console.Client).Delete)
+	return c.act(t, "delete", "deleted", console.QueueDeleteCall)
 }
 
 type queueRetryCommand struct{ allFlags }
@@ -418,16 +415,14 @@ func (c *queueRetryCommand) Validate() error {
 }
 
 func (c *queueRetryCommand) Run(t *terminal) error {
-	return c.act(t, "retry", "to be tried now", (*console.Client).Retry)
+	return c.act(t, "retry", "to be tried now", console.QueueRetryCall)
 }
 
 // run gives an order and prints what was done. Messages that are missing are listed, and make the command fail.
-func (c *mailFlags) run(t *terminal, done string,
-	do func(*console.Client, context.Context, console.MailOrder) (console.MailResult, error),
-	o console.MailOrder) error {
+func (c *mailFlags) run(t *terminal, done string, call *console.CallOf[console.MailOrder, console.MailResult]) error {
 	var missing []store.MailID
 	err := ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailResult, error) {
-		r, err := do(client, ctx, o)
+		r, err := client.Order(ctx, call, console.MailOrder{Mails: c.ids()})
 		missing = r.Missing
 		return r, err
 	}, func(r *console.MailResult) {
