@@ -71,7 +71,9 @@ func (b backend) Status() console.Status {
 	for _, t := range b.Throttles() {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
-	s.XDP = b.XDP()
+	for _, p := range g.packets {
+		s.XDP = append(s.XDP, p.status())
+	}
 	s.ShadowAll, s.Upgrade = b.shadowAll(), b.upgrade.Load()
 	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
 	if f := b.Farm(); f != nil {
@@ -79,14 +81,6 @@ func (b backend) Status() console.Status {
 		s.Farm = &status
 	}
 	return s
-}
-
-// XDP returns the limiters of network interfaces.
-func (b backend) XDP() (all []console.XDPStatus) {
-	for _, p := range b.current.Load().packets {
-		all = append(all, p.status())
-	}
-	return all
 }
 
 // Throttles returns the throttles in order of their names, then the block list, what else limits at gates, and the
