@@ -14,7 +14,6 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
-	"weir/notify"
 	"weir/policy"
 	"weir/throttle/quota"
 )
@@ -297,12 +296,6 @@ func (b backend) gateOf(name string) (*gate, error) {
 
 // Demo returns the demo that weir is a part of, or nil.
 func (b backend) Demo() console.Demo { return b.opts.Demo }
-
-func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }
-
-func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
-	return b.notices.try(ctx, by)
-}
 
 // Reload reads the configuration again. Its errors have line numbers.
 func (b backend) Reload(context.Context) error {

@@ -173,21 +173,21 @@ func (n *notices) compare(found map[condition]string, now time.Time) {
 	}
 }
 
-// targets returns how the targets do.
-func (n *notices) targets() []notify.Stats {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.notifier == nil {
+// NotifyTargets returns how the targets do.
+func (b backend) NotifyTargets() []notify.Stats {
+	b.notices.mu.Lock()
+	defer b.notices.mu.Unlock()
+	if b.notices.notifier == nil {
 		return []notify.Stats{}
 	}
-	return n.notifier.Stats()
+	return b.notices.notifier.Stats()
 }
 
-// try sends a test to all targets.
-func (n *notices) try(ctx context.Context, by string) []notify.Result {
-	n.mu.Lock()
-	notifier := n.notifier
-	n.mu.Unlock()
+// TryNotify sends a test to all targets.
+func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
+	b.notices.mu.Lock()
+	notifier := b.notices.notifier
+	b.notices.mu.Unlock()
 	if notifier == nil {
 		return nil
 	}
