@@ -39,7 +39,7 @@ var migrations = []string{
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX counters_until ON counters (until);
 
-	-- Mail. What most mails go through (ready, sending, gone) touches as few indexes as possible: the partial ones are
+	-- Mail. What most messages go through (ready, sending, gone) touches as few indexes as possible: the partial ones are
 	-- for those that wait.
 	CREATE TABLE users (
 		name     TEXT    NOT NULL PRIMARY KEY,
