@@ -200,7 +200,7 @@ func TestTwoWeirsInOneFolder(t *testing.T) {
 	if err := second.Start(t.Context()); !errors.Is(err, console.ErrRunning) {
 		t.Errorf("second: %v", err)
 	}
-	if _, err := b.client.Status(t.Context()); err != nil {
+	if _, err := console.StatusCall.Ask(t.Context(), b.client, console.None{}); err != nil {
 		t.Errorf("first: %v", err)
 	}
 }
@@ -209,7 +209,7 @@ func TestStatus(t *testing.T) {
 	t.Parallel()
 	b := start(t, twoPerHour)
 	b.get(0, "acme")
-	s, err := b.client.Status(t.Context())
+	s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

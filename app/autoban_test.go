@@ -68,7 +68,7 @@ func TestWhoStaysOverALimitIsBanned(t *testing.T) {
 	b.wants("a private network", b.visit(0, 1, "X-Forwarded-For", "10.1.2.3"), 200)
 	b.wants("whoever uses an account", b.visit(0, 1, "X-Forwarded-For", "192.0.2.9"), 200)
 	b.wants("this machine", b.visit(1, 1), 200)
-	page, err := b.client.Bans(t.Context(), console.BanQuery{})
+	page, err := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{})
 	if err != nil || page.Total != 1 || page.Bans[0].Who != attacker || page.Bans[0].By != "auto: throttle edge" ||
 		page.Bans[0].Operator || page.Bans[0].Until.IsZero() {
 		t.Errorf("%+v, %v", page, err)
@@ -167,7 +167,7 @@ func TestTheNeighbourIsNotBanned(t *testing.T) {
 				b.wants("the flooder", asks(flooder, 1), 403)
 				b.clock.Advance(3 * time.Second)
 				b.wants("the innocent, afterwards", asks(innocent, 1), 200)
-				page, err := b.client.Bans(t.Context(), console.BanQuery{})
+				page, err := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{})
 				if err != nil || page.Total != 1 {
 					t.Errorf("after %d seconds: %+v, %v", seconds, page.Bans, err)
 				}

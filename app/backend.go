@@ -14,7 +14,6 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/identify"
-	"weir/notify"
 	"weir/policy"
 	"weir/throttle/quota"
 )
@@ -71,7 +70,9 @@ func (b backend) Status() console.Status {
 	for _, t := range b.Throttles() {
 		s.Throttles = append(s.Throttles, t.Status())
 	}
-	s.XDP = b.XDP()
+	for _, p := range g.packets {
+		s.XDP = append(s.XDP, p.status())
+	}
 	s.ShadowAll, s.Upgrade = b.shadowAll(), b.upgrade.Load()
 	s.Bans, s.Store, s.Mail = b.BanStatus(), b.StoreStatus(), b.mailStatus()
 	if f := b.Farm(); f != nil {
@@ -79,14 +80,6 @@ func (b backend) Status() console.Status {
 		s.Farm = &status
 	}
 	return s
-}
-
-// XDP returns the limiters of network interfaces.
-func (b backend) XDP() (all []console.XDPStatus) {
-	for _, p := range b.current.Load().packets {
-		all = append(all, p.status())
-	}
-	return all
 }
 
 // Throttles returns the throttles in order of their names, then the block list, what else limits at gates, and the
@@ -303,12 +296,6 @@ func (b backend) gateOf(name string) (*gate, error) {
 
 // Demo returns the demo that weir is a part of, or nil.
 func (b backend) Demo() console.Demo { return b.opts.Demo }
-
-func (b backend) NotifyTargets() []notify.Stats { return b.notices.targets() }
-
-func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
-	return b.notices.try(ctx, by)
-}
 
 // Reload reads the configuration again. Its errors have line numbers.
 func (b backend) Reload(context.Context) error {

@@ -89,19 +89,19 @@ func TestShadow(t *testing.T) {
 	b.get(0, "acme")
 	b.get(0, "acme")
 	b.wants("over the limit", b.get(0, "acme"), 429)
-	states, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: true})
+	states, err := console.ShadowCall.Ask(t.Context(), b.client, console.Shadow{Throttles: []string{"plans"}, On: true})
 	b.wants("on", states.Throttles, []console.ShadowState{{Throttle: "plans", Shadow: true}, {Throttle: "bans"}})
 	b.wants("error", err, nil)
 	b.wants("in shadow", b.get(0, "acme"), 200)
 	b.wants("counted", backend{b.App}.Status().Throttles[0].Shadowed["refuse"], 1)
 	for _, wrong := range []console.Shadow{{}, {All: true, Throttles: []string{"plans"}},
 		{Throttles: []string{"plans", "unknown"}}} {
-		if _, err := b.client.SetShadow(t.Context(), wrong); err == nil {
+		if _, err := console.ShadowCall.Ask(t.Context(), b.client, wrong); err == nil {
 			t.Errorf("%+v was taken", wrong)
 		}
 	}
 	b.wants("still on", backend{b.App}.Throttles()[0].Link.Shadow.Load(), true)
-	if _, err := b.client.SetShadow(t.Context(), console.Shadow{All: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), b.client, console.Shadow{All: true}); err != nil {
 		t.Error(err)
 	}
 	b.wants("off", b.get(0, "acme"), 429)

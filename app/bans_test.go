@@ -90,7 +90,7 @@ func (b *bench) unban(who string) console.BanResult {
 // who lists who is banned.
 func (b *bench) who(filter string) string {
 	b.t.Helper()
-	page, err := b.client.Bans(b.t.Context(), console.BanQuery{Filter: filter})
+	page, err := console.BansCall.Ask(b.t.Context(), b.client, console.BanQuery{Filter: filter})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -142,7 +142,8 @@ func TestBannedEverywhere(t *testing.T) {
 		e.Steps[0].Reason != weir.Banned {
 		t.Errorf("%+v, %v", e, err)
 	}
-	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"bans"}, On: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), b.client, console.Shadow{Throttles: []string{"bans"},
+		On: true}); err != nil {
 		t.Fatal(err)
 	}
 	served("in shadow", true, true)
@@ -150,7 +151,8 @@ func TestBannedEverywhere(t *testing.T) {
 		!strings.Contains(r.Warnings[0], "weir shadow off bans") {
 		t.Errorf("%+v", r.Warnings)
 	}
-	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"bans"}}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), b.client,
+		console.Shadow{Throttles: []string{"bans"}}); err != nil {
 		t.Fatal(err)
 	}
 	served("out of shadow", false, false)
@@ -165,7 +167,7 @@ func TestBannedEverywhere(t *testing.T) {
 	served("an hour later", true, true)
 	b.wants("listed", b.who(""), "")
 
-	s, err := b.client.Status(t.Context())
+	s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,13 +236,13 @@ func TestBansSurviveARestart(t *testing.T) {
 	b.unban("198.51.100.7")
 	b.offend(&weir.Event{Time: b.clock.Now(), Client: "forger"},
 		&weir.Answer{Reason: weir.Forged, Figure: weir.Figure{By: "stamps"}})
-	before, err := b.client.Bans(t.Context(), console.BanQuery{})
+	before, err := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{})
 	if err != nil || before.Total != 4 {
 		t.Fatalf("%+v, %v", before, err)
 	}
 
 	b.again(nil)
-	after, err := b.client.Bans(t.Context(), console.BanQuery{})
+	after, err := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{})
 	if err != nil || fmt.Sprint(after) != fmt.Sprint(before) {
 		t.Errorf("%+v, want %+v, %v", after, before, err)
 	}
@@ -276,7 +278,7 @@ func TestOffences(t *testing.T) {
 	forge("c", "192.0.2.7")
 	b.wants("three clients", b.who(""), "192.0.2.7 client:a client:b client:c")
 	b.wants("the address", b.from("192.0.2.7") == 200, false)
-	page, _ := b.client.Bans(t.Context(), console.BanQuery{})
+	page, _ := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{})
 	if got := page.Bans[0]; got.By != "stamps" || got.Operator ||
 		got.Reason != "3 clients: a forged or wrongly solved stamp" || !got.Until.Equal(noon.Add(10*time.Minute)) {
 		t.Errorf("%+v", got)
@@ -338,7 +340,7 @@ func TestBanMistakes(t *testing.T) {
 		"no client": {unbanning(b, "client:x"), 404, "client:x is not banned"},
 		"nonsense":  {unbanning(b, "nonsense"), 400, "neither an address"},
 		"a cursor": {func(ctx context.Context) error {
-			_, err := b.client.Bans(ctx, console.BanQuery{After: "nonsense"})
+			_, err := console.BansCall.Ask(ctx, b.client, console.BanQuery{After: "nonsense"})
 			return err
 		}, 400, "neither an address"},
 	} {
@@ -388,7 +390,7 @@ func TestBanPages(t *testing.T) {
 	}
 	seen, pages := map[string]bool{}, 0
 	for q := (console.BanQuery{Limit: 7}); ; pages++ {
-		page, err := b.client.Bans(t.Context(), q)
+		page, err := console.BansCall.Ask(t.Context(), b.client, q)
 		if err != nil || len(page.Bans) > 7 || page.Total != 100 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -422,7 +424,7 @@ func TestReloadOfBans(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.offend(&weir.Event{Time: b.clock.Now(), Client: "a"}, &weir.Answer{Reason: weir.NotPaying})
-	page, err := b.client.Bans(t.Context(), console.BanQuery{Filter: "client:a"})
+	page, err := console.BansCall.Ask(t.Context(), b.client, console.BanQuery{Filter: "client:a"})
 	if err != nil || page.Total != 1 || !page.Bans[0].Until.Equal(noon.Add(20*time.Minute)) {
 		t.Errorf("%+v, %v", page, err)
 	}

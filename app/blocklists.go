@@ -63,7 +63,7 @@ func (b backend) ImportList(ctx context.Context, o console.ListOrder, by string)
 	if err != nil {
 		return r, b.whyNotImported(err)
 	}
-	r.Name, r.ListChange = o.Name, console.ListChange(change)
+	r.Name, r.Replaced = o.Name, change
 	r.Warnings = b.listWarnings(&list, r.LeftOut)
 	if o.Dry {
 		return r, nil

@@ -196,7 +196,7 @@ func TestABrowserWithoutScripts(t *testing.T) {
 	held := make(chan int, 1)
 	go func() { held <- other.look("/other").status }()
 	s.until("somebody to be held", func() bool {
-		st, err := s.control.Status(context.Background())
+		st, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 		return err == nil && st.Gates[0].Capacity.Pool == 1
 	})
 	if status, header := p.Visit(site + "/page"); status != http.StatusServiceUnavailable ||

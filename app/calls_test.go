@@ -111,7 +111,8 @@ func TestEveryCall(t *testing.T) {
 	}
 	held := func() string {
 		t.Helper()
-		page, err := p.control.Queue(t.Context(), store.MessageQuery{State: store.Held}, 10)
+		page, err := console.QueueListCall.Ask(t.Context(), p.control,
+			console.MailQuery{MailFilter: console.MailFilter{State: store.Held}, Limit: 10})
 		if err != nil || len(page.Mails) == 0 {
 			t.Fatalf("no mail is held: %v", err)
 		}
@@ -269,7 +270,7 @@ func (p *post) noted(c *console.Call, what string) {
 	if what == "" {
 		what = c.Name()
 	}
-	page, err := p.control.Audit(context.Background(), console.AuditQuery{By: by, What: what})
+	page, err := console.AuditListCall.Ask(context.Background(), p.control, console.AuditQuery{By: by, What: what})
 	if err != nil || len(page.Entries) == 0 || page.Entries[0].From != from {
 		p.t.Errorf("%s: the audit log has no %s by %s from %s: %+v, %v", c.Name(), what, by, from, page.Entries, err)
 	}

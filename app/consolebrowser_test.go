@@ -114,7 +114,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.fill("reason", "scraping")
 	c.Click("form[action='do/ban-add'] button")
 	c.reads("Banned: 198.51.100.0/24.")
-	page, err := p.control.Bans(ctx, console.BanQuery{})
+	page, err := console.BansCall.Ask(ctx, p.control, console.BanQuery{})
 	if err != nil || len(page.Bans) != 1 || page.Bans[0].Reason != "scraping" || page.Bans[0].By != "admin" {
 		t.Errorf("%+v, %v", page, err)
 	}
@@ -122,7 +122,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.reads("Lift the ban")
 	c.Click("form[action='do/ban-remove'] button")
 	c.reads("No longer banned: 198.51.100.0/24.")
-	if page, err := p.control.Bans(ctx, console.BanQuery{}); err != nil || len(page.Bans) != 0 {
+	if page, err := console.BansCall.Ask(ctx, p.control, console.BanQuery{}); err != nil || len(page.Bans) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
 	c.lookUp("203.0.113.5")
@@ -137,7 +137,8 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.fill("why", "password stolen")
 	c.Click("form[action='do/user-stop'] button")
 	c.reads("Stopped: ann.")
-	queue, err := p.control.Queue(ctx, store.MessageQuery{State: store.Held}, 10)
+	queue, err := console.QueueListCall.Ask(ctx, p.control,
+		console.MailQuery{MailFilter: console.MailFilter{State: store.Held}, Limit: 10})
 	if err != nil || len(queue.Mails) < 2 {
 		t.Fatalf("%+v, %v", queue, err)
 	}
@@ -198,7 +199,7 @@ func TestConsoleInBrowser(t *testing.T) {
 	c.reads("Log in")
 
 	// A viewer sees everything, and no buttons.
-	if _, err := p.control.AddOperator(ctx, console.NewOperator{Name: "vera", Role: access.View,
+	if _, err := console.OperatorAddCall.Ask(ctx, p.control, console.NewOperator{Name: "vera", Role: access.View,
 		Password: password}); err != nil {
 		t.Fatal(err)
 	}

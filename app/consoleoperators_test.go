@@ -114,7 +114,7 @@ func TestConsoleOperatorsInBrowser(t *testing.T) {
 	}
 	for _, what := range []string{"operator-add", "operator-role", "token-add", "token-revoke", "operator-logout",
 		"operator-password", "operator-remove"} {
-		page, err := p.control.Audit(t.Context(), console.AuditQuery{What: what})
+		page, err := console.AuditListCall.Ask(t.Context(), p.control, console.AuditQuery{What: what})
 		if err != nil || len(page.Entries) == 0 || page.Entries[0].From != "127.0.0.1" {
 			t.Errorf("%s: %+v, %v", what, page.Entries, err)
 		}

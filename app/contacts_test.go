@@ -16,7 +16,8 @@ func TestContactByRule(t *testing.T) {
 	p := newPost(t, "rate: 1/m, stop: 2", "", "self_service: {contacts: \"{user}@private.example\"}\n")
 	p.user("ann")
 	for _, name := range []string{"eve", "mallory@elsewhere.example"} {
-		if _, err := p.control.AddUser(t.Context(), console.NewUser{Name: name, Password: password}); err != nil {
+		if _, err := console.UserAddCall.Ask(t.Context(), p.control, console.NewUser{Name: name,
+			Password: password}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -52,7 +53,8 @@ func TestContactByRule(t *testing.T) {
 	if old := p.sink.to("ann@private.example"); len(old) != 1 || !strings.Contains(old[0].text, "the last one that comes here") {
 		t.Errorf("the old contact was told %d times", len(old))
 	}
-	if u, err := p.control.User(t.Context(), "eve"); err != nil || u.Contact != "eve@private.example" {
+	if u, err := console.UserShowCall.Ask(t.Context(), p.control, console.Name{Name: "eve"}); err != nil ||
+		u.Contact != "eve@private.example" {
 		t.Errorf("%+v, %v", u, err)
 	}
 }

@@ -171,7 +171,7 @@ func (e *example) gate(what string, holds func(console.GateStatus) bool) {
 	e.t.Helper()
 	var last console.GateStatus
 	if !keeper.Await(func() bool {
-		s, err := e.control.Status(e.t.Context())
+		s, err := console.StatusCall.Ask(e.t.Context(), e.control, console.None{})
 		if err == nil {
 			last = s.Gates[0]
 		}
@@ -305,7 +305,7 @@ func TestExamples(t *testing.T) {
 		"shadow.yaml": func(t *testing.T) {
 			e := runExample(t, "shadow.yaml")
 			e.wants(200, 20, e.at[exampleGate], "/", "X-Api-Key", "a")
-			s, err := e.control.Status(t.Context())
+			s, err := console.StatusCall.Ask(t.Context(), e.control, console.None{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -338,7 +338,8 @@ func TestExamples(t *testing.T) {
 		"stamps.yaml": func(t *testing.T) {
 			e := runExample(t, "stamps.yaml")
 			gate := e.at[exampleGate]
-			if _, err := e.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"stamps"}}); err != nil {
+			if _, err := console.ShadowCall.Ask(t.Context(), e.control,
+				console.Shadow{Throttles: []string{"stamps"}}); err != nil {
 				t.Fatal(err)
 			}
 			e.wants(200, 1, gate, "/") // without load nothing is asked
@@ -347,7 +348,7 @@ func TestExamples(t *testing.T) {
 			}
 			e.gate("under way", func(g console.GateStatus) bool { return g.InFlight == 64 })
 			asked := func() bool {
-				s, err := e.control.Status(t.Context())
+				s, err := console.StatusCall.Ask(t.Context(), e.control, console.None{})
 				return err == nil && slices.ContainsFunc(s.Throttles,
 					func(s console.ThrottleStatus) bool { return s.Stamp != nil && s.Stamp.Most() > 0 })
 			}
@@ -448,7 +449,8 @@ func TestExamples(t *testing.T) {
 				"bob@elsewhere.example"); code(err)/100 != 5 {
 				t.Errorf("a sender that is not hers: %v", err)
 			}
-			if _, err := e.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
+			if _, err := console.ShadowCall.Ask(t.Context(), e.control,
+				console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := ann.send("news", many(18)...); err != nil {
@@ -626,7 +628,8 @@ func exampleOfPostfix(t *testing.T) {
 	at["127.0.0.1:2526"] = host + ":" + port
 	text := exampleText(t, "postfix.yaml", at, "./weir-data", t.TempDir(), "[127.0.0.1]:2526", "["+host+"]:"+port)
 	p, mta, world := besidePostfixAs(t, nil, at["127.0.0.1:10040"], at["127.0.0.1:10025"], text)
-	if _, err := p.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), p.control,
+		console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
 		t.Fatal(err)
 	}
 	for _, to := range []string{"one@example.net", "two@example.net"} {

@@ -34,7 +34,8 @@ func newBesideExim(t *testing.T, changes ...string) *besideExim {
 	b := &besideExim{at: at, folder: t.TempDir()}
 	p := &post{t: t, clock: clock.NewFake(noon)}
 	p.start(b.config(t, changes...))
-	if _, err := p.control.SetShadow(t.Context(), console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), p.control,
+		console.Shadow{Throttles: []string{"outgoing"}}); err != nil {
 		t.Fatal(err)
 	}
 	mta, submission := startExim(t, at)

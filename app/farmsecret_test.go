@@ -44,7 +44,7 @@ func meet(t *testing.T, nodes ...*site) {
 	t.Helper()
 	last := time.Now()
 	sees := func(s *site) bool {
-		status, err := console.NewClient(s.app.ControlPath()).Status(t.Context())
+		status, err := console.StatusCall.Ask(t.Context(), console.NewClient(s.app.ControlPath()), console.None{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"testing"
 
+	"weir/console"
 	"weir/internal/clock"
 	"weir/internal/logs"
 	"weir/internal/testkit/needs"
@@ -37,7 +38,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	ready := func(want bool) {
 		t.Helper()
-		s, err := p.control.Status(context.Background())
+		s, err := console.StatusCall.Ask(context.Background(), p.control, console.None{})
 		if err != nil || s.Ready != want {
 			t.Fatalf("ready: %t, %v", s.Ready, err)
 		}

@@ -109,7 +109,7 @@ func TestEveryGate(t *testing.T) {
 		t.Errorf("%+v, %v", why, err)
 	}
 
-	s, err := b.client.Status(t.Context())
+	s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,7 +25,7 @@ func from(address, path string, header ...string) string {
 // capacity is how it stands with the places at the upstream.
 func (s *site) capacity() console.Capacity {
 	s.t.Helper()
-	st, err := s.control.Status(context.Background())
+	st, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -194,7 +194,7 @@ func TestAClientBesideInventedKeys(t *testing.T) {
 func TestShadowLeavesNoTenth(t *testing.T) {
 	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", "first: 64")
-	if _, err := s.control.SetShadow(context.Background(),
+	if _, err := console.ShadowCall.Ask(context.Background(), s.control,
 		console.Shadow{Throttles: []string{"stamps"}, On: true}); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
+	"weir/console"
 	"weir/internal/testkit/needs"
 )
 
@@ -148,7 +149,7 @@ func TestGuessesAtOnceOnThePage(t *testing.T) {
 	if got := tell(password); got != "" {
 		t.Errorf("the owner is told %q", got)
 	}
-	u, err := p.control.User(t.Context(), "ann")
+	u, err := console.UserShowCall.Ask(t.Context(), p.control, console.Name{Name: "ann"})
 	if err != nil || u.Contact != "eve@elsewhere.example" {
 		t.Errorf("%+v, %v", u, err)
 	}

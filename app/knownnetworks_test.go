@@ -74,7 +74,7 @@ func lobbies(t *testing.T) map[string]*lobby {
 	site := gate("", password)
 	site.at, site.in, site.wrong, site.late = site.atConsole, 303, 403, 429
 	site.makes = func(name string) {
-		if _, err := site.control.AddOperator(t.Context(),
+		if _, err := console.OperatorAddCall.Ask(t.Context(), site.control,
 			console.NewOperator{Name: name, Role: access.View, Password: password}); err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,8 @@ func TestGuessesAndTheLink(t *testing.T) {
 	}
 	_, body := v.page(at)
 	code, said := v.post(at, body, "do", "contact", "password", password, "contact", "ann@new.example")
-	if u, err := p.control.User(t.Context(), "ann"); err != nil || u.Contact != "ann@new.example" {
+	if u, err := console.UserShowCall.Ask(t.Context(), p.control, console.Name{Name: "ann"}); err != nil ||
+		u.Contact != "ann@new.example" {
 		t.Errorf("%d %s: %+v, %v", code, said, u, err)
 	}
 }

@@ -122,7 +122,7 @@ func TestALimitIsEditedLive(t *testing.T) {
 // audited wants an entry of the audit log with what was before and after.
 func (b *bench) audited(what, text, before, after string) {
 	b.t.Helper()
-	page, err := b.client.Audit(b.t.Context(), console.AuditQuery{What: what})
+	page, err := console.AuditListCall.Ask(b.t.Context(), b.client, console.AuditQuery{What: what})
 	if err != nil {
 		b.t.Fatal(err)
 	}

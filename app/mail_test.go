@@ -99,7 +99,7 @@ func TestOneMailToForty(t *testing.T) {
 	}
 	p.sleeps(time.Hour)
 	p.arrived(15, to) // a stopped queue does not move
-	r, err := p.control.Release(context.Background(), console.MailOrder{User: "ann", All: true})
+	r, err := console.QueueReleaseCall.Ask(context.Background(), p.control, console.MailOrder{User: "ann", All: true})
 	if err != nil || r.Recipients != 25 {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -180,7 +180,7 @@ func TestShadowLetsEverythingPass(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
-	if _, err := p.control.SetShadow(context.Background(),
+	if _, err := console.ShadowCall.Ask(context.Background(), p.control,
 		console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestShadowLetsEverythingPass(t *testing.T) {
 	if s := p.status(); s.Stopped != 0 || s.Messages != 0 {
 		t.Errorf("%+v", s)
 	}
-	status, err := p.control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), p.control, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,8 @@ func TestAChangedPassword(t *testing.T) {
 	if err := thief.send("x", "a@elsewhere.example"); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.control.Passwd(context.Background(), "ann", "another horse"); err != nil {
+	if _, err := console.UserPasswdCall.Ask(context.Background(), p.control, console.UserPassword{Name: "ann",
+		Password: "another horse"}); err != nil {
 		t.Fatal(err)
 	}
 	p.runs(10 * time.Second)

@@ -162,7 +162,7 @@ func TestAUserReadsGerman(t *testing.T) {
 	browser.Eval[bool](page, `document.getElementById("language").value = "en", true`)
 	page.Click(`button[value=language]`)
 	page.Wait(`document.title === "The language is changed."`)
-	u, err := p.control.User(context.Background(), "ann")
+	u, err := console.UserShowCall.Ask(context.Background(), p.control, console.Name{Name: "ann"})
 	if err != nil || u.Language != "en" {
 		t.Errorf("%+v %v", u, err)
 	}
@@ -338,7 +338,7 @@ func TestForgedStamps(t *testing.T) {
 	if err := p.mailer("bob").send("hello", "b@elsewhere.example"); err != nil {
 		t.Errorf("he has nothing to do with it: %v", err)
 	}
-	page, err := p.control.Bans(context.Background(), console.BanQuery{})
+	page, err := console.BansCall.Ask(context.Background(), p.control, console.BanQuery{})
 	if err != nil || len(page.Bans) != 1 || !strings.Contains(page.Bans[0].Who, "mail:ann") {
 		t.Errorf("%+v %v", page, err)
 	}

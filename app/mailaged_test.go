@@ -68,7 +68,7 @@ func TestHeldMailAges(t *testing.T) {
 		t.Errorf("%d bounces, %+v", bounces, s)
 	}
 	var audit []string
-	page, err := p.control.Audit(context.Background(), console.AuditQuery{User: "ann"})
+	page, err := console.AuditListCall.Ask(context.Background(), p.control, console.AuditQuery{User: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}

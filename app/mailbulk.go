@@ -56,8 +56,5 @@ func (d mailOps) Track(ctx context.Context, q console.TrackQuery, limit int) (fo
 	if len(trail) == 0 && len(found) == 0 && q.ID != 0 { // perhaps another server gave the message this id
 		trail = d.post.Trail(0, q.ID.String(), limit)
 	}
-	for _, s := range trail {
-		steps = append(steps, console.MailStep(s))
-	}
-	return found, steps, nil
+	return found, trail, nil
 }

@@ -34,7 +34,8 @@ func TestUsersAreChecked(t *testing.T) {
 		if c.sender != "" {
 			senders = append(senders, "bob@example.org", c.sender)
 		}
-		_, added := p.control.AddUser(ctx, console.NewUser{Name: "bob", Contact: contact, Senders: senders})
+		_, added := console.UserAddCall.Ask(ctx, p.control, console.NewUser{Name: "bob", Contact: contact,
+			Senders: senders})
 		_, set := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", Contact: &contact,
 			Senders: &senders})
 		_, more := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", Contact: &contact,
@@ -45,7 +46,8 @@ func TestUsersAreChecked(t *testing.T) {
 			}
 		}
 	}
-	if u, err := p.control.User(ctx, "ann"); err != nil || u.Contact != "ann@private.example" || len(u.Senders) != 2 {
+	if u, err := console.UserShowCall.Ask(ctx, p.control, console.Name{Name: "ann"}); err != nil ||
+		u.Contact != "ann@private.example" || len(u.Senders) != 2 {
 		t.Errorf("ann is %+v, %v", u, err)
 	}
 	if _, err := console.UserSetCall.Ask(ctx, p.control, console.UserChange{Name: "ann", RemoveSenders: []string{"ann@example.org"},
@@ -87,11 +89,12 @@ func TestDisabledAndRemoved(t *testing.T) {
 	if len(p.sink.to("b@elsewhere.example")) != 0 {
 		t.Error("what is held goes on by itself")
 	}
-	if err := p.control.RemoveUser(ctx, "ann"); err != nil {
+	if _, err := console.UserRemoveCall.Ask(ctx, p.control, console.Name{Name: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	p.sleeps(time.Hour)
-	queue, err := p.control.Queue(ctx, store.MessageQuery{User: "ann"}, 10)
+	queue, err := console.QueueListCall.Ask(ctx, p.control,
+		console.MailQuery{MailFilter: console.MailFilter{User: "ann"}, Limit: 10})
 	if err != nil || len(queue.Mails) != 2 || queue.Mails[0].To[0].State != store.Held ||
 		len(p.sink.to("c@elsewhere.example")) != 0 {
 		t.Errorf("the queue %+v, %v", queue, err)

@@ -75,7 +75,8 @@ func TestOverviewOfMailInShadow(t *testing.T) {
 	t.Parallel()
 	p := newPost(t, "rate: 1/m", "", "")
 	p.user("ann")
-	if _, err := p.control.SetShadow(context.Background(), console.Shadow{All: true, On: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(context.Background(), p.control, console.Shadow{All: true,
+		On: true}); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.mailer("ann").send("to all of you", many(40)...); err != nil {

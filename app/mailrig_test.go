@@ -207,7 +207,7 @@ const someWork = 512
 // user adds a user, whose contact is at another domain.
 func (p *post) user(name string, senders ...string) {
 	p.t.Helper()
-	if _, err := p.control.AddUser(context.Background(),
+	if _, err := console.UserAddCall.Ask(context.Background(), p.control,
 		console.NewUser{Name: name, Password: password, Contact: name + "@private.example",
 			Senders: senders}); err != nil {
 		p.t.Fatal(err)
@@ -289,7 +289,7 @@ func many(n int) (all []string) {
 // status is the mail side as operators see it.
 func (p *post) status() *console.MailStatus {
 	p.t.Helper()
-	s, err := p.control.Status(context.Background())
+	s, err := console.StatusCall.Ask(context.Background(), p.control, console.None{})
 	if err != nil {
 		p.t.Fatal(err)
 	}

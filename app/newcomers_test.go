@@ -78,7 +78,7 @@ func (b *bench) at(addr, key, from string) (int, map[string]any) {
 // table is how full the table of the plans is.
 func (b *bench) table() *console.Table {
 	b.t.Helper()
-	s, err := b.client.Status(b.t.Context())
+	s, err := console.StatusCall.Ask(b.t.Context(), b.client, console.None{})
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package app
 
 import (
 	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"reflect"
@@ -13,6 +15,8 @@ import (
 	"weir/console"
 	"weir/farm"
 	"weir/internal/clock"
+	"weir/internal/readfile"
+	"weir/mail/spool"
 	"weir/notify"
 )
 
@@ -169,21 +173,21 @@ func (n *notices) compare(found map[condition]string, now time.Time) {
 	}
 }
 
-// targets returns how the targets do.
-func (n *notices) targets() []notify.Stats {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.notifier == nil {
+// NotifyTargets returns how the targets do.
+func (b backend) NotifyTargets() []notify.Stats {
+	b.notices.mu.Lock()
+	defer b.notices.mu.Unlock()
+	if b.notices.notifier == nil {
 		return []notify.Stats{}
 	}
-	return n.notifier.Stats()
+	return b.notices.notifier.Stats()
 }
 
-// try sends a test to all targets.
-func (n *notices) try(ctx context.Context, by string) []notify.Result {
-	n.mu.Lock()
-	notifier := n.notifier
-	n.mu.Unlock()
+// TryNotify sends a test to all targets.
+func (b backend) TryNotify(ctx context.Context, by string) []notify.Result {
+	b.notices.mu.Lock()
+	notifier := b.notices.notifier
+	b.notices.mu.Unlock()
 	if notifier == nil {
 		return nil
 	}
@@ -263,7 +267,7 @@ func (n *notices) mailUsers(ctx context.Context, found map[condition]string) {
 				break
 			}
 			for _, u := range page.Users {
-				if !slices.ContainsFunc(u.Throttles, func(s console.Standing) bool { return s.Stopped && !s.Shadow }) {
+				if !slices.ContainsFunc(u.Throttles, func(s spool.Standing) bool { return s.Stopped && !s.Shadow }) {
 					continue
 				}
 				found[condition{notify.UserStopped, u.Name}] = fmt.Sprintf("The mail user %s is stopped.", u.Name)
@@ -311,4 +315,46 @@ func (n *notices) certificates(found map[condition]string) {
 				end.UTC().Format(time.RFC3339))
 		}
 	}
+}
+
+// certificateFiles are the files that certificates are in. A gate renews those that it gets by itself long before they
+// end: one that ends soon tells that it could not.
+func certificateFiles(cfg *config.Config) (all []string) {
+	for i := range cfg.HTTP {
+		if t := cfg.HTTP[i].TLS; t != nil {
+			all = append(all, t.Files(cfg.Data)...)
+		}
+		if t := cfg.HTTP[i].Upstream.TLS; t != nil { // it is renewed by others
+			all = append(all, t.Cert)
+		}
+	}
+	for i := range cfg.SMTP {
+		all = append(all, cfg.SMTP[i].TLS.Cert)
+	}
+	if t := cfg.Console.TLS; t != nil {
+		all = append(all, t.Cert)
+	}
+	if cfg.Farm != nil {
+		all = append(all, cfg.Farm.TLS.Cert, cfg.Farm.CountersTLS.Cert)
+	}
+	slices.Sort(all)
+	return slices.DeleteFunc(slices.Compact(all), func(path string) bool { return path == "" })
+}
+
+// certificateEnd reads when the first certificate of a file ends.
+func certificateEnd(path string) (time.Time, error) {
+	text, err := readfile.Read(path, readfile.MaxPEM)
+	if err != nil {
+		return time.Time{}, err
+	}
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			c, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				return time.Time{}, err
+			}
+			return c.NotAfter, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("%s has no certificate", path)
 }

@@ -181,7 +181,7 @@ func TestAuditLogIsShortened(t *testing.T) {
 		if _, err := console.BanAddCall.Ask(t.Context(), client, console.BanOrder{Who: "192.0.2.1"}); err != nil {
 			t.Fatal(err)
 		}
-		page, err := client.Audit(t.Context(), console.AuditQuery{})
+		page, err := console.AuditListCall.Ask(t.Context(), client, console.AuditQuery{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,8 +78,9 @@ func TestOverviewWithoutCapacity(t *testing.T) {
 	if _, has := g.Columns[console.Load]; has || g.Unit != "requests" || o.Gates[1].Unit != "connections" {
 		t.Errorf("%+v", g)
 	}
-	if s, err := b.client.Status(t.Context()); err != nil || !slices.ContainsFunc(s.Throttles,
-		func(t console.ThrottleStatus) bool { return t.Bloom != nil && t.Bloom.AmpleBurst == 15 }) {
+	if s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{}); err != nil ||
+		!slices.ContainsFunc(s.Throttles,
+			func(t console.ThrottleStatus) bool { return t.Bloom != nil && t.Bloom.AmpleBurst == 15 }) {
 		t.Errorf("the burst of edge is too small: %+v, %v", s.Throttles, err)
 	}
 	plans := throttleOf(o, "plans")
@@ -166,7 +167,8 @@ func TestOverviewOfConnections(t *testing.T) {
 func TestOverviewInShadow(t *testing.T) {
 	t.Parallel()
 	b := start(t, everything)
-	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(t.Context(), b.client, console.Shadow{Throttles: []string{"plans"},
+		On: true}); err != nil {
 		t.Fatal(err)
 	}
 	for range 5 {
@@ -261,7 +263,7 @@ func TestChanges(t *testing.T) {
 		b.clock.Advance(time.Second)
 	}
 	b.clock.Advance(time.Second)
-	_, err := b.client.SetShadow(ctx, console.Shadow{All: true, On: true})
+	_, err := console.ShadowCall.Ask(ctx, b.client, console.Shadow{All: true, On: true})
 	step(err)
 	_, err = console.BanAddCall.Ask(ctx, b.client, console.BanOrder{Who: "192.0.2.0/24", Reason: "scraping"})
 	step(err)

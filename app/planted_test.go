@@ -26,7 +26,7 @@ func (r *reply) given() map[string]string {
 // nobodyIsBanned checks the block list.
 func (s *site) nobodyIsBanned() {
 	s.t.Helper()
-	page, err := s.control.Bans(context.Background(), console.BanQuery{})
+	page, err := console.BansCall.Ask(context.Background(), s.control, console.BanQuery{})
 	if err != nil || page.Total != 0 {
 		s.t.Errorf("banned: %+v, %v", page.Bans, err)
 	}

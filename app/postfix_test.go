@@ -92,7 +92,8 @@ func TestBesidePostfix(t *testing.T) {
 	if err := b.send("bob", "friend@example.net"); err != nil {
 		t.Errorf("his mail passes: %v", err)
 	}
-	if r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
+	if r, err := console.QueueReleaseCall.Ask(t.Context(), p.control, console.MailOrder{User: "ann",
+		All: true}); err != nil ||
 		r.Recipients != 9 {
 		t.Errorf("%+v %v", r, err)
 	}
@@ -141,7 +142,8 @@ func TestStoppedBesidePostfix(t *testing.T) {
 	if err := submit(mta.Addr, "ann", "more@example.net"); err == nil || !strings.Contains(err.Error(), "5.7.1") {
 		t.Errorf("she is not stopped: %v", err)
 	}
-	if r, err := p.control.Delete(t.Context(), console.MailOrder{User: "ann", All: true}); err != nil ||
+	if r, err := console.QueueDeleteCall.Ask(t.Context(), p.control, console.MailOrder{User: "ann",
+		All: true}); err != nil ||
 		r.Recipients != sent-1 {
 		t.Errorf("%+v %v", r, err)
 	}

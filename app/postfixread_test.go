@@ -45,7 +45,7 @@ throttles:
   outgoing: {mail: {rate: 1/m, stop: 3}}
 self_service: {listen: %q, url: "http://%s"}
 `, t.TempDir(), asks, over, back, page, page))
-			if _, err := p.control.AddUser(t.Context(),
+			if _, err := console.UserAddCall.Ask(t.Context(), p.control,
 				console.NewUser{Name: "ann", Contact: "ann@home.example"}); err != nil {
 				t.Fatal(err)
 			}

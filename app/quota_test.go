@@ -358,21 +358,22 @@ func TestOverridesShadowAndReload(t *testing.T) {
 	}
 	s.get("acme", "/").want(http.StatusTooManyRequests)
 
-	if _, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(context.Background(), s.control, console.Shadow{All: true,
+		On: true}); err != nil {
 		t.Fatal(err)
 	}
 	c := s.get("acme", "/").want(http.StatusOK)
 	if h := c.resp.Header.Get("RateLimit"); h != "" {
 		t.Errorf("a shadow shows itself: RateLimit %s", h)
 	}
-	status, err := s.control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if th := status.Throttles[0]; !th.Shadow || th.Shadowed["refuse"] == 0 {
 		t.Errorf("the shadow counts nothing: %+v", th)
 	}
-	if _, err := s.control.SetShadow(context.Background(), console.Shadow{All: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(context.Background(), s.control, console.Shadow{All: true}); err != nil {
 		t.Fatal(err)
 	}
 	s.get("acme", "/").want(http.StatusTooManyRequests)
@@ -409,7 +410,7 @@ func TestInventedAccountsOverHTTP(t *testing.T) {
 		s.get(fmt.Sprint("invented-", i), "/").status()
 	}
 	s.get("real", "/").want(http.StatusTooManyRequests)
-	status, err := s.control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil || status.Throttles[0].Table.Accounts > 10 || status.Throttles[0].Table.Strangers == 0 {
 		t.Errorf("%+v, %v", status.Throttles[0].Table, err)
 	}

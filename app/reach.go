@@ -3,13 +3,23 @@ package app
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"slices"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"weir"
 	"weir/config"
+	"weir/console"
+	"weir/identify"
 	"weir/mail/spool"
 	"weir/policy"
+	"weir/store"
 	"weir/throttle/reach"
 )
 
@@ -215,4 +225,221 @@ func hasReach(c *config.Config) bool {
 		}
 	}
 	return false
+}
+
+// maxUnderWay is how many recipients of one user may be under way: admitted, and not yet known to be sent.
+const maxUnderWay = 10_000
+
+// underWay remembers the recipients of messages that were admitted and not yet counted. Without it, messages judged at
+// the same time would each find their user below the threshold. The zero value is not ready: use newUnderWay.
+type underWay struct {
+	seed   maphash.Seed
+	shards [64]underWayShard
+}
+
+type underWayShard struct {
+	mu sync.Mutex // held while a message of one of these users is judged
+	of map[string][]string
+}
+
+func newUnderWay() *underWay { return &underWay{seed: maphash.MakeSeed()} }
+
+func (u *underWay) shard(user string) *underWayShard {
+	return &u.shards[maphash.String(u.seed, user)%uint64(len(u.shards))]
+}
+
+// judge calls may with the recipients that the user has under way, and adds those of this message if it may be sent.
+// Messages of one user are judged one after the other. ok is false if too many are under way.
+func (u *underWay) judge(user string, to []string, may func(underWay []string) (bool, error)) (ok bool, err error) {
+	s := u.shard(user)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.of[user])+len(to) > maxUnderWay {
+		return false, nil
+	}
+	sent, err := may(s.of[user])
+	if err == nil && sent {
+		if s.of == nil {
+			s.of = map[string][]string{}
+		}
+		s.of[user] = append(s.of[user], to...)
+	}
+	return true, err
+}
+
+// over takes recipients out: the message was sent and noted, or was not sent.
+func (u *underWay) over(user string, to []string) {
+	s := u.shard(user)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	left := s.of[user]
+	for _, person := range to {
+		if i := slices.Index(left, person); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+		}
+	}
+	if len(left) == 0 {
+		delete(s.of, user)
+	} else {
+		s.of[user] = left
+	}
+}
+
+// A reachOps is the reach throttles as operators work them.
+type reachOps struct{ *App }
+
+var _ console.Reach = reachOps{}
+
+// Reach returns the reach throttles, or nil where there are none.
+func (b backend) Reach() console.Reach {
+	if b.post.Spool == nil || !hasReach(b.current.Load().cfg) {
+		return nil
+	}
+	return reachOps(b)
+}
+
+func (d reachOps) now() time.Time { return d.opts.Clock.Now() }
+
+// throttle finds a reach throttle by its name. Without one, there must be only one.
+func (d reachOps) throttle(name string) (*spool.Reach, error) {
+	all := d.current.Load().reaches()
+	var names []string
+	for _, of := range all {
+		if name == of.Name {
+			return of, nil
+		}
+		names = append(names, of.Name)
+	}
+	switch list := strings.Join(names, ", "); {
+	case name == "" && len(all) == 1:
+		return all[0], nil
+	case name == "":
+		return nil, console.Invalid("which throttle? One of " + list)
+	default:
+		return nil, console.NotFound(fmt.Sprintf("there is no reach throttle %q; one of %s", name, list))
+	}
+}
+
+func (d reachOps) Flagged(ctx context.Context, limit int) ([]console.ReachView, error) {
+	found, err := d.post.FlaggedUsers(ctx, d.now(), limit)
+	return reachViews(found, ""), err
+}
+
+func reachViews(found []spool.ReachStanding, throttle string) (list []console.ReachView) {
+	for i := range found {
+		if throttle == "" || found[i].Throttle == throttle {
+			list = append(list, reachView(&found[i]))
+		}
+	}
+	return list
+}
+
+func reachView(s *spool.ReachStanding) console.ReachView {
+	v := console.ReachView{Throttle: s.Throttle, User: s.User, Flagged: s.Flagged, Shadow: s.Shadow, Since: s.Since,
+		Why: s.Why, Holds: s.Holds, Exempt: s.Exempt,
+		Recipients: int64(math.Round(s.Count)), First: s.First, Windows: []console.ReachWindow{}, Bytes: s.Bytes,
+		Problem: s.Problem}
+	for _, f := range s.Figures {
+		v.Windows = append(v.Windows, console.ReachWindow{Window: f.Window.String(), New: rounded(f.New),
+			Limit: rounded(f.Limit)})
+	}
+	return v
+}
+
+// rounded leaves as many digits as an estimate is worth.
+func rounded(v float64) float64 { return math.Round(v*100) / 100 }
+
+func (d reachOps) ReachOf(ctx context.Context, user, throttle string) ([]console.ReachView, error) {
+	if throttle != "" {
+		if _, err := d.throttle(throttle); err != nil {
+			return nil, err
+		}
+	}
+	_, list, err := d.known(ctx, user, throttle)
+	if err == nil && len(list) == 0 {
+		err = console.NotFound(fmt.Sprintf("nothing is known of %q: they have written to nobody", user))
+	}
+	return list, err
+}
+
+// known finds a user. Gates for mail and clients of the decision API know them by the same name.
+func (d reachOps) known(ctx context.Context, user, throttle string) (name string, list []console.ReachView,
+	err error) {
+	name = d.userName(user)
+	found, err := d.post.ReachStandings(ctx, d.now(), name)
+	return name, reachViews(found, throttle), err
+}
+
+// Flag flags a user. An unknown name is likely to be misspelt.
+func (d reachOps) Flag(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
+	of, err := d.throttle(throttle)
+	if err != nil {
+		return v, err
+	}
+	name, list, err := d.known(ctx, user, of.Name)
+	if err != nil {
+		return v, err
+	}
+	if _, address := identify.ParseAddressUser(name); len(list) == 0 && !address {
+		if _, err := d.post.User(ctx, name); errors.Is(err, store.ErrNotFound) {
+			return v,
+				console.NotFound(fmt.Sprintf("nothing is known of %q: there is no such user, and nothing was sent "+
+					"under this name", user))
+		} else if err != nil {
+			return v, err
+		}
+	}
+	switch {
+	case of.Rules.Exempt(name):
+		return v, console.Rejected(fmt.Sprintf("%s is exempt from %s (exempt: in the configuration of the throttle)",
+			name, of.Name))
+	case of.Shadow():
+		return v, console.Rejected(fmt.Sprintf("%s is in shadow: nobody is flagged (weir shadow off %s ends that)",
+			of.Name, of.Name))
+	}
+	if err := d.post.FlagReach(ctx, d.now(), by, of.Name, name); err != nil {
+		return v, err
+	}
+	return d.after(ctx, of, name)
+}
+
+func (d reachOps) Clear(ctx context.Context, by, user, throttle string) (v console.ReachView, err error) {
+	of, err := d.throttle(throttle)
+	if err != nil {
+		return v, err
+	}
+	list, err := d.ReachOf(ctx, user, of.Name)
+	if err != nil {
+		return v, err
+	}
+	if v = list[0]; !v.Flagged && v.Problem == "" {
+		return v, console.Rejected(fmt.Sprintf("%s is not flagged by %s", v.User, of.Name))
+	}
+	if err := d.post.ClearReach(ctx, d.now(), by, of.Name, v.User); err != nil {
+		return v, err
+	}
+	return d.after(ctx, of, v.User)
+}
+
+func (d reachOps) after(ctx context.Context, of *spool.Reach, user string) (v console.ReachView, err error) {
+	found, err := d.post.ReachStandings(ctx, d.now(), user)
+	if list := reachViews(found, of.Name); len(list) > 0 {
+		return list[0], err
+	}
+	return console.ReachView{Throttle: of.Name, User: user, Windows: []console.ReachWindow{}}, err
+}
+
+func (d reachOps) Usual(_ context.Context, throttle string) (u console.ReachUsual, err error) {
+	of, err := d.throttle(throttle)
+	if err != nil {
+		return u, err
+	}
+	u = console.ReachUsual{Throttle: of.Name, Threshold: of.Rules.Options().Threshold.String(),
+		Cohorts: []console.ReachCohort{}}
+	for _, c := range of.Population.Cohorts(of.Rules, d.now()) {
+		u.Cohorts = append(u.Cohorts, console.ReachCohort{Window: c.Window.String(), Age: c.Age, Size: c.Size,
+			Samples: c.Samples,
+			Usual:   rounded(c.Usual), Limit: rounded(c.Limit)})
+	}
+	return u, nil
 }

@@ -111,7 +111,7 @@ func TestADormantAccountIsNoNewcomer(t *testing.T) {
 	p.user("dormant")
 	p.sleeps(15 * 24 * time.Hour)
 	p.user("customer")
-	if _, err := p.control.AddUser(context.Background(),
+	if _, err := console.UserAddCall.Ask(context.Background(), p.control,
 		console.NewUser{Name: "imported", Password: password, Old: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestADormantAccountIsNoNewcomer(t *testing.T) {
 // auditHas looks for an entry of the audit log.
 func (p *post) auditHas(what, user string) {
 	p.t.Helper()
-	page, err := p.control.Audit(context.Background(), console.AuditQuery{Limit: 100})
+	page, err := console.AuditListCall.Ask(context.Background(), p.control, console.AuditQuery{Limit: 100})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -140,7 +140,7 @@ func (p *post) auditHas(what, user string) {
 // throttle is how a throttle has judged.
 func (p *post) throttle(name string) console.ThrottleStatus {
 	p.t.Helper()
-	s, err := p.control.Status(context.Background())
+	s, err := console.StatusCall.Ask(context.Background(), p.control, console.None{})
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -195,11 +195,12 @@ func TestReachHoldNew(t *testing.T) {
 	if s := p.status(); s.Recipients[store.Withheld] != 12 {
 		t.Errorf("%d are withheld after the flag has ended, want 12", s.Recipients[store.Withheld])
 	}
-	all, err := p.control.Queue(context.Background(), store.MessageQuery{User: "ann", State: store.Withheld}, 100)
+	all, err := console.QueueListCall.Ask(context.Background(), p.control,
+		console.MailQuery{MailFilter: console.MailFilter{User: "ann", State: store.Withheld}, Limit: 100})
 	if err != nil || len(all.Mails) != 12 {
 		t.Fatal(len(all.Mails), err)
 	}
-	if _, err := p.control.Release(context.Background(),
+	if _, err := console.QueueReleaseCall.Ask(context.Background(), p.control,
 		console.MailOrder{Mails: []store.MailID{all.Mails[1].ID}}); err != nil {
 		t.Fatal(err)
 	}

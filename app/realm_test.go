@@ -45,27 +45,31 @@ throttles:
 		t.Errorf("%d arrived", got)
 	}
 	// One user for whoever asks.
-	u, err := p.control.AddUser(t.Context(), console.NewUser{Name: "Ann", Contact: "ann@private.example"})
+	u, err := console.UserAddCall.Ask(t.Context(), p.control, console.NewUser{Name: "Ann",
+		Contact: "ann@private.example"})
 	if err != nil || u.Name != "ann@example.org" || u.Never != "" || len(u.Throttles) != 1 ||
 		u.Throttles[0].Waiting != 1 || u.Throttles[0].Slack != 0 {
 		t.Errorf("%+v, %v", u, err)
 	}
 	for _, name := range []string{"ann", "ANN@example.org", "ann+other"} {
-		if u, err := p.control.User(t.Context(), name); err != nil || u.Contact != "ann@private.example" {
+		if u, err := console.UserShowCall.Ask(t.Context(), p.control, console.Name{Name: name}); err != nil ||
+			u.Contact != "ann@private.example" {
 			t.Errorf("%s: %+v, %v", name, u, err)
 		}
-		if found, err := p.control.Queue(t.Context(), store.MessageQuery{User: name}, 10); err != nil ||
+		if found, err := console.QueueListCall.Ask(t.Context(), p.control,
+			console.MailQuery{MailFilter: console.MailFilter{User: name}, Limit: 10}); err != nil ||
 			len(found.Mails) != 1 || found.Mails[0].User != "ann@example.org" {
 			t.Errorf("%s: %+v, %v", name, found, err)
 		}
 	}
-	if _, err := p.control.AddUser(t.Context(), console.NewUser{Name: "ann@example.org"}); err == nil {
+	if _, err := console.UserAddCall.Ask(t.Context(), p.control, console.NewUser{Name: "ann@example.org"}); err == nil {
 		t.Error("added twice")
 	}
-	if u, err := p.control.AddUser(t.Context(), console.NewUser{Name: "@example.org"}); err != nil || u.Never == "" {
+	if u, err := console.UserAddCall.Ask(t.Context(), p.control, console.NewUser{Name: "@example.org"}); err != nil ||
+		u.Never == "" {
 		t.Errorf("a name that nobody has: %+v, %v", u, err)
 	}
-	r, err := p.control.Release(t.Context(), console.MailOrder{User: "ann", All: true})
+	r, err := console.QueueReleaseCall.Ask(t.Context(), p.control, console.MailOrder{User: "ann", All: true})
 	if err != nil || r.Recipients != 1 {
 		t.Errorf("%+v, %v", r, err)
 	}

@@ -87,7 +87,7 @@ console: {listen: "127.0.0.2:0"}
 	b.wants("control", b.ControlPath(), control)
 	b.wants("second", b.get(0, "acme"), 200)
 	b.wants("third", b.get(0, "acme"), 429)
-	s, err := b.client.Status(t.Context())
+	s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,8 @@ console: {listen: "127.0.0.2:0"}
 	if s.Config.LastError == "" {
 		t.Error("status says nothing of the failed reload")
 	}
-	if _, err := console.NewClient(b.dir + "/other.sock").Status(t.Context()); !errors.Is(err, console.ErrNotRunning) {
+	if _, err := console.StatusCall.Ask(t.Context(), console.NewClient(b.dir+"/other.sock"),
+		console.None{}); !errors.Is(err, console.ErrNotRunning) {
 		t.Errorf("the other control socket: %v", err)
 	}
 	if _, body := b.page("/metrics"); !strings.Contains(body, `weir_reloads_total{result="failed"} 1`) {
@@ -219,7 +220,8 @@ func TestReloadAndShadow(t *testing.T) {
 	}
 	shadow := func(on bool) {
 		t.Helper()
-		if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}, On: on}); err != nil {
+		if _, err := console.ShadowCall.Ask(t.Context(), b.client, console.Shadow{Throttles: []string{"plans"},
+			On: on}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -247,15 +249,15 @@ func TestReloadMovesConsoleAndControl(t *testing.T) {
 		"control: DATA/other.sock\n"
 	// The reload itself comes by the socket that is closed.
 	b.opts.Load = func() (*config.Config, error) { return b.config(next), nil }
-	if err := b.client.Reload(t.Context()); err != nil {
+	if _, err := console.ReloadCall.Ask(t.Context(), b.client, console.None{}); err != nil {
 		t.Fatal(err)
 	}
 	b.background.Wait()
 	closed(t, old)
-	if _, err := b.client.Status(t.Context()); !errors.Is(err, console.ErrNotRunning) {
+	if _, err := console.StatusCall.Ask(t.Context(), b.client, console.None{}); !errors.Is(err, console.ErrNotRunning) {
 		t.Errorf("the old control: %v", err)
 	}
-	if _, err := console.NewClient(b.ControlPath()).Status(t.Context()); err != nil {
+	if _, err := console.StatusCall.Ask(t.Context(), console.NewClient(b.ControlPath()), console.None{}); err != nil {
 		t.Errorf("the new control: %v", err)
 	}
 	if code, _ := b.page("/healthz"); code != 200 {
@@ -277,12 +279,12 @@ func TestReread(t *testing.T) {
 		t.Error("nothing to read, and no error")
 	}
 	b.opts.Load = func() (*config.Config, error) { return config.Parse("weir.yaml", []byte("data: x\nhtp: []\n")) }
-	err := b.client.Reload(t.Context())
+	_, err := console.ReloadCall.Ask(t.Context(), b.client, console.None{})
 	if err == nil || !strings.Contains(err.Error(), "weir.yaml:2:1") || !strings.Contains(err.Error(), "^") {
 		t.Errorf("a broken file: %v", err)
 	}
 	b.opts.Load = func() (*config.Config, error) { return b.config(twoPerHour), nil }
-	if err := b.client.Reload(t.Context()); err != nil {
+	if _, err := console.ReloadCall.Ask(t.Context(), b.client, console.None{}); err != nil {
 		t.Error(err)
 	}
 	b.wants("failed", backend{b.App}.Status().Config.Failed, 1)

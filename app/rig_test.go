@@ -242,7 +242,7 @@ func (s *site) quiet() {
 // inLine is how many requests are held back.
 func (s *site) inLine() (n int) {
 	s.t.Helper()
-	status, err := s.control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

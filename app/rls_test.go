@@ -76,7 +76,7 @@ rls: [{listen: "127.0.0.1:0", config: `+file+`, domains: {shop: {throttles: [pla
 	}
 	// The emergency switch includes imported rules.
 	for on, want := range map[bool]rls.RateLimitResponse_Code{true: ok, false: over} {
-		if _, err := p.control.SetShadow(t.Context(), console.Shadow{All: true, On: on}); err != nil {
+		if _, err := console.ShadowCall.Ask(t.Context(), p.control, console.Shadow{All: true, On: on}); err != nil {
 			t.Fatal(err)
 		}
 		if got := ask("legacy", "path", "/a"); got != want {

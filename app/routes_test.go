@@ -174,7 +174,7 @@ func TestRoutesOfTheirOwn(t *testing.T) {
 			t.Errorf("%+v: %+v %v", c, e, err)
 		}
 	}
-	report, err := s.control.Capacity(context.Background(), console.CapacityQuery{})
+	report, err := console.CapacityCall.Ask(context.Background(), s.control, console.CapacityQuery{})
 	if err != nil || len(report.Gates) != 1 || report.Gates[0].Gate != "127.0.0.1:0 api" {
 		t.Errorf("%+v %v", report, err)
 	}
@@ -219,7 +219,7 @@ func TestRoutesOfTheirOwn(t *testing.T) {
 // gate is the state of the one gate.
 func (s *site) gate() console.GateStatus {
 	s.t.Helper()
-	st, err := s.control.Status(context.Background())
+	st, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil {
 		s.t.Fatal(err)
 	}

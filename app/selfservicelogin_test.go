@@ -120,7 +120,8 @@ func TestLogInOnThePage(t *testing.T) {
 	}
 	_, at = v.logIn("ann", password)
 	p.clock.Advance(time.Second)
-	if err := p.control.Passwd(t.Context(), "ann", "another horse"); err != nil {
+	if _, err := console.UserPasswdCall.Ask(t.Context(), p.control, console.UserPassword{Name: "ann",
+		Password: "another horse"}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _ := v.page("/" + at); code != 410 {
@@ -137,7 +138,7 @@ func TestLogInOnThePage(t *testing.T) {
 	if code, _ := v.page("/" + at); code != 410 {
 		t.Error(code)
 	}
-	page, err := p.control.Audit(t.Context(), console.AuditQuery{User: "ann"})
+	page, err := console.AuditListCall.Ask(t.Context(), p.control, console.AuditQuery{User: "ann"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +247,7 @@ func TestLogInOnThePageByTheNextHop(t *testing.T) {
 	if code != 403 || at != "" {
 		t.Errorf("without an entry: %d %s", code, at)
 	}
-	if _, err := p.control.AddUser(t.Context(),
+	if _, err := console.UserAddCall.Ask(t.Context(), p.control,
 		console.NewUser{Name: "ann@example.org", Contact: "ann@private.example"}); err != nil {
 		t.Fatal(err)
 	}

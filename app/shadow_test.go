@@ -28,7 +28,7 @@ console: {listen: "127.0.0.1:0"}
 
 func (b *bench) shadow(s console.Shadow) console.ShadowResult {
 	b.t.Helper()
-	r, err := b.client.SetShadow(b.t.Context(), s)
+	r, err := console.ShadowCall.Ask(b.t.Context(), b.client, s)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -72,7 +72,8 @@ func TestEmergencySwitch(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.wants("after a reload", b.shadowed(), "new=true "+everything)
-	if _, err := b.client.SetShadow(t.Context(), console.Shadow{Throttles: []string{"plans"}}); err == nil ||
+	if _, err := console.ShadowCall.Ask(t.Context(), b.client,
+		console.Shadow{Throttles: []string{"plans"}}); err == nil ||
 		!strings.Contains(err.Error(), "weir shadow off --all turns it off") {
 		t.Errorf("one throttle out of the emergency: %v", err)
 	}
@@ -94,7 +95,7 @@ func TestEmergencySwitch(t *testing.T) {
 	b.wants("after", b.shadowed(), "plans=false quiet=true bans=true")
 	for _, wrong := range []console.Shadow{{All: true, On: true, Note: strings.Repeat("x", store.MaxReason+1)},
 		{Throttles: []string{"plans"}, Note: "why"}} {
-		if _, err := b.client.SetShadow(t.Context(), wrong); err == nil {
+		if _, err := console.ShadowCall.Ask(t.Context(), b.client, wrong); err == nil {
 			t.Errorf("%.60v was taken", wrong)
 		}
 	}
@@ -153,7 +154,7 @@ console: {listen: "127.0.0.1:0", without_login: view}
 	b.wants("the overview", strings.Contains(body, "Nothing is turned away") || strings.Contains(body, ">serving</b>"), false)
 	b.wants("what would be held back", strings.Contains(body, "would be held back at 127.0.0.1:0."), true)
 	b.clock.Advance(2 * time.Second)
-	r, err := b.client.Capacity(t.Context(), console.CapacityQuery{})
+	r, err := console.CapacityCall.Ask(t.Context(), b.client, console.CapacityQuery{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -101,7 +101,7 @@ log: {access: "off"}
 
 // leftBehind says what of requests is still there; nothing when all of them are over.
 func leftBehind(t *testing.T, control *console.Client, accounts []string) string {
-	status, err := control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), control, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

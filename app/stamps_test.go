@@ -75,7 +75,7 @@ func (s *site) end(a *app.App) {
 // stamps is the state of the throttle of that name.
 func (s *site) stamps() console.ThrottleStatus {
 	s.t.Helper()
-	st, err := s.control.Status(context.Background())
+	st, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -320,7 +320,7 @@ func TestLoadAwakens(t *testing.T) {
 	good := solve(t, challenge)
 	paid := s.send("GET /paid HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 192.0.2.1\r\nStamp: " + good + "\r\n\r\n")
 	s.until("the paid request to wait", func() bool {
-		st, _ := s.control.Status(context.Background())
+		st, _ := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 		return st.Gates[0].Capacity.Stamped == 1
 	})
 	release()
@@ -422,7 +422,8 @@ func TestPayInsteadOfBeingRefused(t *testing.T) {
 func TestShadowAsksNobody(t *testing.T) {
 	t.Parallel()
 	s := stamped(t, "capacity: {concurrent: 10}, throttles: [stamps]", always)
-	if _, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: true}); err != nil {
+	if _, err := console.ShadowCall.Ask(context.Background(), s.control, console.Shadow{All: true,
+		On: true}); err != nil {
 		t.Fatal(err)
 	}
 	p := s.person("192.0.2.1")

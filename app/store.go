@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"sync"
 	"time"
 
@@ -241,4 +243,105 @@ func (h *storeHealth) view(part string) console.StorePart {
 		v.Error = p.err.Error()
 	}
 	return v
+}
+
+// makeFolder makes the data folder, readable by weir only, unless it exists.
+func makeFolder(path string) error {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	return ownFolder(path)
+}
+
+// ownFolder refuses a data folder that others can write: weir trusts the files in it.
+func ownFolder(path string) error {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it will be made
+	}
+	if err != nil {
+		return fmt.Errorf("data: %w", err)
+	}
+	if mode := info.Mode().Perm(); mode&0o022 != 0 && runtime.GOOS != "windows" {
+		return fmt.Errorf("data: others can write to %s (its mode is %04o): remove that right, as with chmod "+
+			"go-w %s, or use another folder", path, mode, path)
+	}
+	return nil
+}
+
+// Backup copies the store to a folder that is empty or missing.
+func (b backend) Backup(ctx context.Context, folder string, progress func(done, total int64)) error {
+	k := b.kept.Load()
+	if k == nil {
+		return ErrNotServing
+	}
+	if err := k.store.Mail().Backup(ctx, folder, progress); err != nil {
+		return err
+	}
+	// Without the secret no notice could be answered, and throttles would not know which recipients their users
+	// write to.
+	return writeSecret(filepath.Join(folder, secretFile), b.secret)
+}
+
+// tryEvery is how often the store is tried while somebody asks whether mail can be taken.
+const tryEvery = 5 * time.Second
+
+// diskPatience is how long the disk may take to answer.
+const diskPatience = 10 * time.Second
+
+var errHangs = errors.New("the disk does not answer")
+
+// A trial finds out whether messages can be stored, before the first one is put off: a file system that has become
+// read-only tells nobody. It tries when somebody asks, and never twice at once.
+type trial struct {
+	mu    sync.Mutex
+	began time.Time // when the last one began, by the clock of weir
+	since time.Time // the same by the machine's: what a disk takes is real time, even where a test has its own
+	under bool      // it is not over
+	ended bool      // there are no more
+	over  sync.WaitGroup
+}
+
+// begin reports how long a try has been under way, and begins one if the last one is long ago.
+func (t *trial) begin(now time.Time, try func()) (under time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.under {
+		return time.Since(t.since)
+	}
+	if age := now.Sub(t.began); t.ended || !t.began.IsZero() && age >= 0 && age < tryEvery {
+		return 0
+	}
+	t.began, t.since, t.under = now, time.Now(), true
+	t.over.Go(func() {
+		try()
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		t.under = false
+	})
+	return 0
+}
+
+// end waits for the one under way.
+func (t *trial) end() {
+	t.mu.Lock()
+	t.ended = true
+	t.mu.Unlock()
+	t.over.Wait()
+}
+
+// mailStored returns why messages could not be stored when that was last tried.
+func (b backend) mailStored() error {
+	k := b.kept.Load()
+	if k == nil || b.state.Load() != serving {
+		return nil
+	}
+	if err := b.post.Full(); err != nil {
+		return err
+	}
+	took := k.trial.begin(b.clock.Now(), func() { k.health.note(partMail, k.store.Try(context.Background())) })
+	if took > diskPatience {
+		return errHangs
+	}
+	return k.health.failing(partMail)
 }

@@ -141,7 +141,7 @@ func TestStoreFailsLater(t *testing.T) {
 	}
 	b.wants("banned in memory", b.from("198.51.100.3") == 200, false)
 	b.wants("no longer banned", b.from("192.0.2.1"), 200)
-	s, err := b.client.Status(t.Context())
+	s, err := console.StatusCall.Ask(t.Context(), b.client, console.None{})
 	if err != nil || !s.Ready {
 		t.Fatalf("%+v, %v", s, err)
 	}

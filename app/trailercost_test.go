@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"weir/console"
 	"weir/internal/testkit/needs"
 )
 
@@ -129,7 +130,7 @@ func TestCostsInTrailers(t *testing.T) {
 // under is how many requests are under way at the HTTP gate.
 func under(t *testing.T, c *junction) int64 {
 	t.Helper()
-	s, err := c.control.Status(context.Background())
+	s, err := console.StatusCall.Ask(context.Background(), c.control, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ func TestWhoPays(t *testing.T) {
 	s.program("2001:db8:1:2::3").pays("/a")
 	s.program("192.0.2.9").get("/a").want(503, "unpaid")
 	s.clock.Advance(console.HistoryEvery)
-	r, err := s.control.Capacity(t.Context(), console.CapacityQuery{})
+	r, err := console.CapacityCall.Ask(t.Context(), s.control, console.CapacityQuery{})
 	if err != nil || len(r.Gates) != 1 || r.Gates[0].Stamps == nil {
 		t.Fatalf("%+v, %v", r, err)
 	}
@@ -33,7 +33,8 @@ func TestWhoPays(t *testing.T) {
 		len(g.Past.At) == 0 || len(g.Past.Columns[console.InLine]) != len(g.Past.At) {
 		t.Errorf("%+v", g)
 	}
-	short, err := s.control.Capacity(t.Context(), console.CapacityQuery{Window: console.OneHour, Top: 1})
+	short, err := console.CapacityCall.Ask(t.Context(), s.control, console.CapacityQuery{Window: console.OneHour,
+		Top: 1})
 	if err != nil || len(short.Gates[0].Stamps.Payers) != 1 || short.Gates[0].Past.Seconds != 10 {
 		t.Errorf("%+v, %v", short, err)
 	}

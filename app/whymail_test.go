@@ -83,7 +83,7 @@ func TestWhyKnowsMail(t *testing.T) {
 	if err := ann.send("is stopped", "four@elsewhere.example"); code(err)/100 == 2 {
 		t.Errorf("a stopped user: %v", err)
 	}
-	if _, err := p.control.SetShadow(t.Context(),
+	if _, err := console.ShadowCall.Ask(t.Context(), p.control,
 		console.Shadow{Throttles: []string{"outgoing"}, On: true}); err != nil {
 		t.Fatal(err)
 	}

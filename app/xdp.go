@@ -13,7 +13,6 @@ import (
 	skeleton "weir/gate"
 	"weir/gate/xdpgate"
 	"weir/policy"
-	"weir/throttle/bloom"
 )
 
 // A packets is the limiter of one network interface in a generation.
@@ -198,8 +197,7 @@ func (p *packets) setShadow(on bool) error {
 func (p *packets) view() console.Throttle {
 	v := console.Throttle{Link: p.link, Kind: "xdp"}
 	if s, err := p.gate.Stats(); err == nil {
-		v.Bloom = bloomView(bloom.Stats{Bytes: s.Bytes, Drained: s.Drained, Collateral: s.Collateral,
-			Attackers: s.Attackers, Rotations: s.Rotations}, p.options.Bloom)
+		v.Bloom = &console.Bloom{Stats: s.Stats, AmpleBurst: int64(p.options.Bloom.AmpleBurst())}
 	}
 	p.count()
 	return v

@@ -13,6 +13,7 @@ import (
 	"weir/notify"
 	"weir/policy"
 	"weir/store"
+	"weir/throttle/bloom"
 )
 
 // A Backend is the running weir. It is safe for concurrent use. Errors that are the caller's are *Error; any other
@@ -71,12 +72,8 @@ type Throttle struct {
 
 // A Bloom is the state of a Bloom limiter's tables.
 type Bloom struct {
-	Bytes      int64   `json:"bytes" metric:"weir_bloom_bytes" help:"Memory of a Bloom limiter's tables, both of a rotation."`
-	Drained    float64 `json:"drained" metric:"weir_bloom_drained_ratio" help:"Share of a Bloom limiter's counters that have nothing left."`
-	Collateral float64 `json:"collateral" metric:"weir_bloom_collateral_ratio" help:"Estimated share of innocent networks that a Bloom limiter refuses now."`
-	Attackers  int64   `json:"attackers" metric:"weir_bloom_attackers" help:"Estimated number of networks that are far over their limit."`
-	Rotations  uint64  `json:"rotations" metric:"weir_bloom_rotations_total" help:"How often a Bloom limiter has changed its key."`
-	AmpleBurst int64   `json:"ample_burst,omitempty"` // if the configured burst is so small that visitors drain the limiters
+	bloom.Stats
+	AmpleBurst int64 `json:"ample_burst,omitempty"` // if the configured burst is so small that visitors drain the limiters
 }
 
 // A Table is how full a table of accounts is.

@@ -2,12 +2,14 @@ package console
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
 
 	"weir"
 	"weir/console/access"
+	"weir/throttle/ban"
 )
 
 // MaxBanPage is how many bans one answer holds, so that an answer is never larger than a client reads.
@@ -41,23 +43,8 @@ type Ban struct {
 
 // BanStatus sums up the block list.
 type BanStatus struct {
-	Clients   int    `json:"clients" metric:"weir_bans_listed" label:"kind=client" help:"Entries of the block list now."`
-	Networks  int    `json:"networks" metric:"weir_bans_listed" label:"kind=network"`
-	Operators int    `json:"operators"` // of both, what operators added
-	Max       int    `json:"max" metric:"weir_bans_limit" help:"How many entries the block list can hold."`
-	Added     uint64 `json:"added" metric:"weir_bans_added_total" help:"Bans added to the block list, including those loaded at the start."`
-	// By operators.
-	Removed uint64 `json:"removed" metric:"weir_bans_removed_total" label:"reason=removed" help:"Bans that left the block list, by reason: removed by an operator, expired, or evicted to make room."`
-	Expired uint64 `json:"expired" metric:"weir_bans_removed_total" label:"reason=expired"`
-	// Pushed out by others.
-	Evicted   uint64 `json:"evicted" metric:"weir_bans_removed_total" label:"reason=evicted"`
-	Refused   uint64 `json:"refused" metric:"weir_bans_refused_total" help:"Bans that were not added because the block list is full of operators' bans."`
-	Offences  uint64 `json:"offences" metric:"weir_bans_offences_total" help:"Offences that throttles reported."`
-	Addresses uint64 `json:"addresses" metric:"weir_bans_addresses_total" help:"Addresses banned because many of their clients are."`
-	// Networks that stayed over a limit: banned for it, and in shadow.
-	AutoBanned uint64 `json:"auto_banned" metric:"weir_bans_auto_total" label:"mode=enforce" help:"Networks that stayed over a limit: banned for it (enforce), or only counted (shadow)."`
-	AutoWould  uint64 `json:"auto_would" metric:"weir_bans_auto_total" label:"mode=shadow"`
-	Auto       string `json:"auto"` // off, shadow or enforce
+	ban.Stats
+	Auto string `json:"auto"` // off, shadow or enforce
 }
 
 // Summary says in a sentence who is banned.
@@ -132,8 +119,7 @@ type BanResult struct {
 }
 
 var (
-	banList = define(Call{Method: http.MethodGet, Path: "/bans", Role: access.View, Commands: []string{"ban list"},
-		Summary: "Shows a part of the block list."},
+	BansCall = define(http.MethodGet, "/bans", access.View, "ban list", "Shows a part of the block list.",
 		func(q *Request, in *BanQuery) (BanPage, error) {
 			var err error
 			if in.Limit, err = limitOf(in.Limit, MaxBanPage); err != nil {
@@ -142,15 +128,13 @@ var (
 			return q.backend.Bans(*in)
 		})
 
-	BanAddCall = define(Call{Method: http.MethodPost, Path: "/bans", Role: access.Act, Commands: []string{"ban add"},
-		Summary: "Bans an address, a network or a client."},
+	BanAddCall = define(http.MethodPost, "/bans", access.Act, "ban add", "Bans an address, a network or a client.",
 		func(q *Request, in *BanOrder) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Ban(q, *in, q.by())
 		}).saying(func(_ *BanOrder, out BanResult) string { return "Banned: " + out.Ban.Who + "." })
 
-	BanRemoveCall = define(Call{Method: http.MethodDelete, Path: "/bans", Role: access.Act,
-		Commands: []string{"ban remove"}, Summary: "Removes a ban from the block list."},
+	BanRemoveCall = define(http.MethodDelete, "/bans", access.Act, "ban remove", "Removes a ban from the block list.",
 		func(q *Request, in *BanWho) (BanResult, error) {
 			q.before = q.banOf(in.Who)
 			return q.backend.Unban(q, in.Who, q.by())
@@ -171,7 +155,70 @@ func (q *Request) banOf(who string) any {
 	return nil
 }
 
-// Bans returns a part of the block list.
-func (c *Client) Bans(ctx context.Context, q BanQuery) (BanPage, error) {
-	return banList.Ask(ctx, c, q)
+// maxListBody is how large a block list may be, in bytes of JSON.
+const maxListBody = 32 << 20
+
+// A ListOrder asks to replace the networks of a block list as a whole.
+type ListOrder struct {
+	Name   string        `json:"name"`
+	Text   string        `json:"text,omitempty"` // an address or a network in each line; behind # or ; a comment
+	Reason string        `json:"reason,omitempty"`
+	For    weir.Duration `json:"for,omitzero"`     // 0: until it is replaced
+	Remove bool          `json:"remove,omitempty"` // lift everything of the list; without text
+	Dry    bool          `json:"dry,omitempty"`    // say what would happen, and change nothing
+}
+
+// A ListResult is what became of a block list.
+type ListResult struct {
+	Name string `json:"name"`
+	ban.Replaced
+	LeftOut  []string `json:"left_out,omitempty"` // networks that this machine is in
+	Kept     bool     `json:"kept"`               // a restart does not lose it
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// A BlockList is one that was imported.
+type BlockList struct {
+	Name    string    `json:"name"`
+	Entries int       `json:"entries"` // that were imported
+	Banned  int       `json:"banned"`  // that the list bans now; others may be banned by an operator
+	Reason  string    `json:"reason,omitempty"`
+	By      string    `json:"by,omitempty"`
+	At      time.Time `json:"at,omitzero"`
+	Until   time.Time `json:"until,omitzero"` // left out: until it is replaced
+}
+
+// BlockListPage has all block lists.
+type BlockListPage struct {
+	Lists []BlockList `json:"lists"`
+}
+
+var (
+	BlockListsCall = define(http.MethodGet, "/bans/lists", access.View, "ban lists",
+		"Shows the block lists that were imported.",
+		func(q *Request, _ *None) (BlockListPage, error) { return BlockListPage{q.backend.BlockLists()}, nil })
+
+	listImport = define(http.MethodPost, "/bans/lists", access.Act, "ban import",
+		"Replaces the networks of a block list as a whole, or changes nothing.",
+		func(q *Request, in *ListOrder) (ListResult, error) {
+			for _, l := range q.backend.BlockLists() {
+				if l.Name == in.Name {
+					q.before = l
+				}
+			}
+			return q.backend.ImportList(q, *in, q.by())
+		}).upTo(maxListBody).saying(func(in *ListOrder, out ListResult) string {
+		return fmt.Sprintf("%s: %s, %d added, %d removed.", in.Name, several(out.Entries, "network"), out.Added,
+			out.Removed)
+	})
+)
+
+// ImportList replaces the networks of a block list as a whole.
+func (c *Client) ImportList(ctx context.Context, o ListOrder) (ListResult, error) {
+	// One that is too large is not sent: weir would hang up in the middle of it, and nobody could read why.
+	if text, err := json.Marshal(o); err != nil || len(text) > maxListBody {
+		return ListResult{}, &Error{http.StatusRequestEntityTooLarge,
+			fmt.Sprintf("the list is too large: %d bytes as JSON, at most %d", len(text), maxListBody)}
+	}
+	return listImport.Ask(ctx, c, o)
 }

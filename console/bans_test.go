@@ -15,6 +15,7 @@ import (
 	"weir"
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/throttle/ban"
 )
 
 // What the test's weir says about bans.
@@ -50,15 +51,16 @@ func TestBansOverTheSocket(t *testing.T) {
 	b.bans.page = BanPage{Bans: []Ban{{Who: "192.0.2.0/24", Reason: "scraper", By: "root", Operator: true,
 		Until: time.Unix(1e9, 0).UTC()}}, Total: 7, Next: "192.0.2.0/24"}
 	q := BanQuery{Filter: "a b&c=d", After: "client:x/../y", Limit: MaxBanPage}
-	page, err := client.Bans(t.Context(), q)
+	page, err := BansCall.Ask(t.Context(), client, q)
 	if err != nil || b.bans.query != q || !reflect.DeepEqual(page, b.bans.page) {
 		t.Errorf("%+v of %+v, %v", page, b.bans.query, err)
 	}
-	if _, err := client.Bans(t.Context(), BanQuery{}); err != nil || b.bans.query != (BanQuery{Limit: MaxBanPage}) {
+	if _, err := BansCall.Ask(t.Context(), client, BanQuery{}); err != nil ||
+		b.bans.query != (BanQuery{Limit: MaxBanPage}) {
 		t.Errorf("%+v, %v", b.bans.query, err)
 	}
 	for _, limit := range []int{-1, MaxBanPage + 1} {
-		if _, err := client.Bans(t.Context(), BanQuery{Limit: limit}); code(err) != http.StatusBadRequest {
+		if _, err := BansCall.Ask(t.Context(), client, BanQuery{Limit: limit}); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
@@ -103,8 +105,8 @@ func code(err error) int {
 
 func TestBanMetrics(t *testing.T) {
 	b := newBackend()
-	b.bans.status = BanStatus{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4, Evicted: 5,
-		Refused: 6, Offences: 7, Addresses: 8}
+	b.bans.status = BanStatus{Stats: ban.Stats{Clients: 3, Networks: 2, Max: 10, Added: 11, Removed: 1, Expired: 4,
+		Evicted: 5, Refused: 6, Offences: 7, Addresses: 8}}
 	b.bans.store = StoreStatus{Writes: 9,
 		Parts: []StorePart{{Part: "bans", Unsaved: 12, Failures: 13, Error: "full"}, {Part: "counters"}}}
 	b.xdp = []XDPStatus{{Interface: "eth0", LeftOut: 14}}
@@ -133,7 +135,7 @@ func TestIndexShowsBans(t *testing.T) {
 	if !strings.Contains(body, "Nobody is banned.") || strings.Contains(body, "store fails") {
 		t.Error(body)
 	}
-	b.bans.status = BanStatus{Clients: 1, Networks: 2, Operators: 2}
+	b.bans.status = BanStatus{Stats: ban.Stats{Clients: 1, Networks: 2, Operators: 2}}
 	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans", Error: "<no room>"}, {Part: "counters"}}}
 	_, body, _ = get(t, "GET", url+"/", "")
 	for _, want := range []string{"1 client and 2 networks are banned, 2 of them by operators.",
@@ -152,7 +154,7 @@ func TestBannedInBrowser(t *testing.T) {
 	needs.Unwatched(t)
 	t.Parallel()
 	b := newBackend()
-	b.bans.status = BanStatus{Clients: 12345, Networks: 67890, Operators: 17}
+	b.bans.status = BanStatus{Stats: ban.Stats{Clients: 12345, Networks: 67890, Operators: 17}}
 	b.bans.store = StoreStatus{Parts: []StorePart{{Part: "bans",
 		Error: "/var/lib/weir-of-the-whole-organisation/in-the-second-data-centre/weir.db: no room to store more " +
 			"(disk full; make room on the disk)"}}}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"weir/throttle/ban"
 
 	"weir"
 )
@@ -15,7 +16,7 @@ func (b *backend) BlockLists() []BlockList { return b.lists.all }
 
 func (b *backend) ImportList(_ context.Context, o ListOrder, by string) (ListResult, error) {
 	b.lists.order, b.lists.by = o, by
-	return ListResult{Name: o.Name, ListChange: ListChange{Entries: 1}, Kept: true}, b.lists.err
+	return ListResult{Name: o.Name, Replaced: ban.Replaced{Entries: 1}, Kept: true}, b.lists.err
 }
 
 // listState is what the test's weir is asked about block lists, and what it answers.

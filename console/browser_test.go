@@ -13,6 +13,7 @@ import (
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
 	"weir/policy"
+	"weir/throttle/bloom"
 )
 
 // fullBackend is a weir with gates, and more to show than a phone has room for.
@@ -120,7 +121,8 @@ func TestIndexInBrowser(t *testing.T) {
 		b.throttles = append(b.throttles, Throttle{Link: link, Kind: "quota"},
 			Throttle{Link: policy.NewLink("stamps", nil, policy.Closed), Kind: "stamp", Stamp: stamp},
 			Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
-				Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
+				Bloom: &Bloom{Stats: bloom.Stats{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234,
+					Rotations: 3}}})
 		return b
 	}
 	stopping := newBackend()

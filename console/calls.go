@@ -51,18 +51,21 @@ func (c *Call) Acts() bool { return c.Method != http.MethodGet && c.Role != acce
 // Calls returns the table of calls.
 func Calls() []*Call {
 	return []*Call{
-		&statusGet.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &shadowSet.Call,
-		&reloadDo.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &capacityGet.Call, &LimitListCall.Call,
-		&LimitSetCall.Call, &LimitRemoveCall.Call, &banList.Call, &BanAddCall.Call, &BanRemoveCall.Call,
-		&BlockListsCall.Call, &listImport.Call, &QueueListCall.Call, &QueueShowCall.Call, &queueRelease.Call,
-		&queueDelete.Call, &queueRetry.Call, &mailBulk.Call, &MailTrackCall.Call, &backupMake.Call, &UserListCall.Call,
-		&userAdd.Call, &userShow.Call, &UserHistoryCall.Call, &userRemove.Call, &UserSetCall.Call, &userPasswd.Call,
+		&StatusCall.Call, &WhyAskCall.Call, &AccountGetCall.Call, &AccountResetCall.Call, &ShadowCall.Call,
+		&ReloadCall.Call, &OverviewGetCall.Call, &RefusalsListCall.Call, &CapacityCall.Call, &LimitListCall.Call,
+		&LimitSetCall.Call, &LimitRemoveCall.Call, &BansCall.Call, &BanAddCall.Call, &BanRemoveCall.Call,
+		&BlockListsCall.Call, &listImport.Call, &QueueListCall.Call, &QueueShowCall.Call, &QueueReleaseCall.Call,
+		&QueueDeleteCall.Call, &QueueRetryCall.Call, &mailBulk.Call, &MailTrackCall.Call, &backupMake.Call,
+		&UserListCall.Call,
+		&UserAddCall.Call, &UserShowCall.Call, &UserHistoryCall.Call, &UserRemoveCall.Call, &UserSetCall.Call,
+		&UserPasswdCall.Call,
 		&UserStopCall.Call, &UserResumeCall.Call, &ReachListCall.Call, &ReachShowCall.Call, &ReachFlagCall.Call,
 		&ReachClearCall.Call, &ReachUsualCall.Call, &FarmReloadCall.Call, &FarmShadowCall.Call, &FarmForgetCall.Call,
-		&farmLeave.Call, &auditList.Call, &OperatorListCall.Call, &operatorAdd.Call, &OperatorRemoveCall.Call,
+		&FarmLeaveCall.Call, &AuditListCall.Call, &OperatorListCall.Call, &OperatorAddCall.Call,
+		&OperatorRemoveCall.Call,
 		&OperatorRoleCall.Call, &OperatorSessionsCall.Call, &OperatorLogOutCall.Call, &OperatorPasswordCall.Call,
 		&TokenListCall.Call, &TokenAddCall.Call, &TokenRevokeCall.Call, &NotifyListCall.Call, &NotifyTestCall.Call,
-		&demoShow.Call, &demoFlood.Call, &demoPay.Call, &demoStop.Call,
+		&DemoShowCall.Call, &DemoFloodCall.Call, &DemoPayCall.Call, &DemoStopCall.Call,
 	}
 }
 
@@ -87,11 +90,18 @@ func (q *Request) by() string { return q.Who.Name }
 // A CallOf is a Call with its types.
 type CallOf[In, Out any] struct{ Call }
 
-// define completes a call.
-func define[In, Out any](c Call, f func(*Request, *In) (Out, error)) *CallOf[In, Out] {
-	c.In, c.Out = reflect.TypeFor[In](), reflect.TypeFor[Out]()
-	c.run = func(q *Request, in any) (any, error) { return f(q, in.(*In)) }
-	return &CallOf[In, Out]{c}
+// define makes a call. The names of its commands are separated by commas.
+func define[In, Out any](method, path string, role access.Role, commands, summary string,
+	f func(*Request, *In) (Out, error)) *CallOf[In, Out] {
+	return &CallOf[In, Out]{Call{Method: method, Path: path, Role: role, Commands: strings.Split(commands, ", "),
+		Summary: summary, In: reflect.TypeFor[In](), Out: reflect.TypeFor[Out](),
+		run: func(q *Request, in any) (any, error) { return f(q, in.(*In)) }}}
+}
+
+// upTo sets how many bytes the body may have.
+func (c *CallOf[In, Out]) upTo(most int64) *CallOf[In, Out] {
+	c.most = most
+	return c
 }
 
 // saying sets what a page says after the call.
@@ -168,4 +178,75 @@ func detail(v any) store.Detail {
 		return `"too long to be kept"`
 	}
 	return store.Detail(text)
+}
+
+// A Name is what calls about one account or user take.
+type Name struct {
+	Name string `json:"name"`
+}
+
+var (
+	StatusCall = define(http.MethodGet, "/status", access.View, "status", "Shows what a running weir does.",
+		func(q *Request, _ *None) (Status, error) { return q.backend.Status(), nil })
+
+	WhyAskCall = define(http.MethodPost, "/why", access.View, "why",
+		"Explains what would happen to a request, or to a message, now. Nothing is charged.",
+		func(q *Request, in *Question) (Explanation, error) { return q.backend.Why(*in) })
+
+	// The account is a parameter and no part of the path: it may be any text, "../.." too.
+	AccountGetCall = define(http.MethodGet, "/account", access.View, "account get", "Shows what an account has used.",
+		func(q *Request, in *Name) (Account, error) { return q.backend.Account(in.Name) })
+
+	AccountResetCall = define(http.MethodDelete, "/account", access.Act, "account reset",
+		"Resets what an account has used. Its waiting requests may go; requests under way still count.",
+		func(q *Request, in *Name) (Account, error) {
+			q.subject = in.Name
+			if before, err := q.backend.Account(in.Name); err == nil {
+				q.before = before
+			}
+			return q.backend.ResetAccount(in.Name)
+		}).saying(func(in *Name, _ Account) string { return "Reset: " + in.Name + " has used nothing." })
+
+	ShadowCall = define(http.MethodPost, "/shadow", access.Act, "shadow on, shadow off",
+		"Switches throttles to shadow, where they count and let everything pass, or back.",
+		func(q *Request, in *Shadow) (ShadowResult, error) {
+			q.before = shadowStates(q.backend.Throttles())
+			return q.backend.SetShadow(q, *in, q.by())
+		}).saying(func(in *Shadow, _ ShadowResult) string {
+		if in.On {
+			return "In shadow: nothing is refused, and everything is counted."
+		}
+		return "Out of shadow: verdicts are acted upon."
+	})
+
+	ReloadCall = define(http.MethodPost, "/reload", access.Admin, "reload",
+		"Reads the configuration again. A reload applies completely or not at all.",
+		func(q *Request, _ *None) (Reloaded, error) {
+			q.before = q.backend.Status().Config
+			// A client that leaves must not interrupt a reload.
+			if err := q.backend.Reload(context.WithoutCancel(q)); err != nil {
+				return Reloaded{}, err
+			}
+			return Reloaded{true}, nil
+		}).saying(func(*None, Reloaded) string { return "The configuration is in effect." })
+)
+
+// Reloaded is the answer to a reload.
+type Reloaded struct {
+	Reloaded bool `json:"reloaded"`
+}
+
+// ShadowResult is the answer to Shadow.
+type ShadowResult struct {
+	Throttles []ShadowState `json:"throttles"`
+	All       *ShadowAll    `json:"all,omitempty"`      // the emergency switch is on
+	Warnings  []string      `json:"warnings,omitempty"` // what the operator should know
+}
+
+func shadowStates(throttles []Throttle) ShadowResult {
+	all := ShadowResult{Throttles: []ShadowState{}}
+	for _, t := range throttles {
+		all.Throttles = append(all.Throttles, ShadowState{t.Link.Name, t.Link.Shadow.Load()})
+	}
+	return all
 }

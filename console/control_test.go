@@ -42,7 +42,7 @@ func TestControl(t *testing.T) {
 	server := control(t, path, b)
 	ctx, c := t.Context(), NewClient(path)
 
-	status, err := c.Status(ctx)
+	status, err := StatusCall.Ask(ctx, c, None{})
 	if err != nil || status.Version != "test" || status.Throttles[0].Verdicts["refuse"] != 3 ||
 		status.Throttles[0].Accounts != 7 {
 		t.Errorf("status: %+v %v", status, err)
@@ -67,20 +67,20 @@ func TestControl(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(b.asked, q) || e.Verdict != weir.Refuse || e.Steps[0].Reason != weir.OverLimit {
 		t.Errorf("why: %+v %v", e, err)
 	}
-	states, err := c.SetShadow(ctx, Shadow{Throttles: []string{"plans"}, On: true})
+	states, err := ShadowCall.Ask(ctx, c, Shadow{Throttles: []string{"plans"}, On: true})
 	if err != nil || len(states.Throttles) != 1 || !states.Throttles[0].Shadow || !b.shadow.On {
 		t.Errorf("shadow: %v %v", states, err)
 	}
-	if err := c.Reload(ctx); err != nil {
+	if _, err := ReloadCall.Ask(ctx, c, None{}); err != nil {
 		t.Error(err)
 	}
 	b.reload = Rejected("line 3: no")
-	if err := c.Reload(ctx); err == nil || err.Error() != "line 3: no" {
+	if _, err := ReloadCall.Ask(ctx, c, None{}); err == nil || err.Error() != "line 3: no" {
 		t.Errorf("failing reload: %v", err)
 	}
 	b.reload = errors.New("broken")
 	var ce *Error
-	if err := c.Reload(ctx); !errors.As(err, &ce) || ce.Code != 500 {
+	if _, err := ReloadCall.Ask(ctx, c, None{}); !errors.As(err, &ce) || ce.Code != 500 {
 		t.Errorf("broken reload: %v", err)
 	}
 
@@ -97,7 +97,8 @@ func TestControl(t *testing.T) {
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the socket is still there: %v", err)
 	}
-	if _, err := c.Status(ctx); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), path) {
+	if _, err := StatusCall.Ask(ctx, c, None{}); !errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(),
+		path) {
 		t.Errorf("nobody there: %v", err)
 	}
 }
@@ -143,7 +144,7 @@ func TestControlSocketOfAnother(t *testing.T) {
 	if err := second.Stop(t.Context()); err != nil {
 		t.Error(err)
 	}
-	if _, err := NewClient(path).Status(t.Context()); err != nil {
+	if _, err := StatusCall.Ask(t.Context(), NewClient(path), None{}); err != nil {
 		t.Errorf("the first weir: %v", err)
 	}
 }
@@ -160,7 +161,7 @@ func TestControlSocketOfADeadWeir(t *testing.T) {
 	dead.SetUnlinkOnClose(false)
 	dead.Close()
 	control(t, path, newBackend())
-	if _, err := NewClient(path).Status(t.Context()); err != nil {
+	if _, err := StatusCall.Ask(t.Context(), NewClient(path), None{}); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	_ "embed"
 	"net/http"
 	"reflect"
 	"time"
@@ -135,30 +136,27 @@ func toFarm[In any](order func(Farm, *Request, *In) ([]NodeResult, error)) func(
 }
 
 var (
-	FarmReloadCall = define(Call{Method: http.MethodPost, Path: "/farm/reload", Role: access.Admin,
-		Commands: []string{"reload --farm"},
-		Summary:  "Reloads all nodes of the farm, this one first. If it fails here, no other node reloads."},
+	FarmReloadCall = define(http.MethodPost, "/farm/reload", access.Admin, "reload --farm",
+		"Reloads all nodes of the farm, this one first. If it fails here, no other node reloads.",
 		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return f.Reload(context.WithoutCancel(q), q.by())
 		})).saying(func(_ *None, out FarmResult) string { return out.say("Reloaded") })
 
-	FarmShadowCall = define(Call{Method: http.MethodPost, Path: "/farm/shadow", Role: access.Act,
-		Commands: []string{"shadow on --farm", "shadow off --farm"},
-		Summary:  "Switches throttles to shadow, or back, on all nodes of the farm."},
+	FarmShadowCall = define(http.MethodPost, "/farm/shadow", access.Act, "shadow on --farm, shadow off --farm",
+		"Switches throttles to shadow, or back, on all nodes of the farm.",
 		toFarm(func(f Farm, q *Request, in *Shadow) ([]NodeResult, error) {
 			q.before = shadowStates(q.backend.Throttles())
 			return f.Shadow(q, *in, q.by())
 		})).saying(func(_ *Shadow, out FarmResult) string { return out.say("Switched") })
 
-	FarmForgetCall = define(Call{Method: http.MethodPost, Path: "/farm/forget", Role: access.Admin,
-		Commands: []string{"farm forget"}, Summary: "Makes all nodes of the farm forget one that is lost."},
+	FarmForgetCall = define(http.MethodPost, "/farm/forget", access.Admin, "farm forget",
+		"Makes all nodes of the farm forget one that is lost.",
 		toFarm(func(f Farm, q *Request, in *FarmNode) ([]NodeResult, error) {
 			return f.Forget(q, in.Node, q.by())
 		})).saying(func(in *FarmNode, _ FarmResult) string { return "Forgotten: " + in.Node + "." })
 
-	farmLeave = define(Call{Method: http.MethodPost, Path: "/farm/leave", Role: access.Admin,
-		Commands: []string{"farm leave"},
-		Summary:  "Takes this node out of its farm. It serves on, alone, until it is restarted."},
+	FarmLeaveCall = define(http.MethodPost, "/farm/leave", access.Admin, "farm leave",
+		"Takes this node out of its farm. It serves on, alone, until it is restarted.",
 		toFarm(func(f Farm, q *Request, _ *None) ([]NodeResult, error) {
 			return nil, f.Leave(context.WithoutCancel(q), q.by())
 		})).saying(func(*None, FarmResult) string { return "This node has left the farm." })
@@ -177,12 +175,6 @@ func (r FarmResult) say(done string) string {
 		text += ", and not on " + several(failed, "node")
 	}
 	return text + "."
-}
-
-// LeaveFarm makes the node say goodbye to the farm.
-func (c *Client) LeaveFarm(ctx context.Context) error {
-	_, err := farmLeave.Ask(ctx, c, None{})
-	return err
 }
 
 // collect reports the nodes, and the engine of exact limits.
@@ -210,4 +202,40 @@ func (f *FarmStatus) collect(s scrape, fields walk) {
 		}
 	}
 	s.out <- prometheus.MustNewConstHistogram(s.metrics["weir_farm_counters_seconds"].desc, total, c.Sum, buckets)
+}
+
+//go:embed farmpage.html
+var farmHTML string
+
+// farmPage shows the nodes of a farm.
+func farmPage() *page {
+	return newPage(page{path: "farm", name: "Farm", role: access.View, show: showFarm,
+		there: func(b Backend) bool { return b.Farm() != nil }}, farmHTML)
+}
+
+// A farmShown is the farm as the page shows it.
+type farmShown struct {
+	FarmStatus
+	Up, Lost int
+	Shadow   bool // all throttles of this node are in shadow
+}
+
+func showFarm(v *visit) (any, error) {
+	f := v.backend.Farm()
+	if f == nil {
+		return nil, alone()
+	}
+	s := farmShown{FarmStatus: f.Status(), Shadow: len(v.backend.Throttles()) > 0}
+	for _, n := range s.Nodes {
+		switch n.State {
+		case "here", "up":
+			s.Up++
+		case "lost":
+			s.Lost++
+		}
+	}
+	for _, t := range v.backend.Throttles() {
+		s.Shadow = s.Shadow && t.Link.Shadow.Load()
+	}
+	return s, nil
 }

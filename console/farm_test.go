@@ -71,7 +71,8 @@ func TestFarmOrders(t *testing.T) {
 		t.Error(err)
 	}
 	_, forgot := FarmForgetCall.Ask(ctx, c, FarmNode{Node: "c/../d"})
-	if err := errors.Join(forgot, c.LeaveFarm(ctx)); err != nil {
+	_, left := FarmLeaveCall.Ask(ctx, c, None{})
+	if err := errors.Join(forgot, left); err != nil {
 		t.Error(err)
 	}
 	by := " by " + strings.TrimPrefix(b.farm.told[0], "shadow by ")

@@ -3,6 +3,7 @@ package console
 import (
 	"math"
 	"time"
+	"weir/throttle/stamp"
 )
 
 // noon is when the samples of these tests end.
@@ -48,9 +49,9 @@ func underFlood() (GateHistory, *Capacity, *Stamp) {
 			TurnedAway: 151_234,
 			LetIn:      map[string]uint64{"stamped": 16_034, "pool": 4711},
 			Refused:    map[string]uint64{"full": 12, "too-many": 345, "expired": 0, "no-show": 7},
-		}, &Stamp{
+		}, &Stamp{Stats: stamp.Stats{
 			Algorithm: "sha256-k", Work: map[string]uint64{h.Gate: s.Work}, Issued: 151_300, Accepted: 401,
 			Paid: 16_034, Free: 12, Called: 1711,
 			Challenged: 151_234, Forged: 3, Replayed: 1, NotPaying: 98_765, Spent: 401,
-		}
+		}}
 }

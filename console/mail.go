@@ -1,15 +1,27 @@
 package console
 
 import (
+	"bytes"
 	"context"
+	_ "embed"
+	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/http"
+	"net/mail"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"weir"
+	"weir/console/access"
 	"weir/store"
 )
 
@@ -164,3 +176,283 @@ func verb(n int, one, many string) string {
 	}
 	return many
 }
+
+// Bounds of what is read of a message to show its text.
+const (
+	MaxMailText  = 64 << 10 // bytes of the text that is shown
+	maxMailParts = 50
+	maxMailDepth = 5
+)
+
+// MailText returns what people can read of a message: its first part in plain text, or else the source of its first
+// part in HTML, which is never rendered. raw may be cut off anywhere.
+func MailText(raw []byte) string {
+	m, err := mail.ReadMessage(bytes.NewReader(raw))
+	if err != nil {
+		return ""
+	}
+	f := &textFinder{left: maxMailParts}
+	f.find(header(m.Header), m.Body, 0)
+	if f.plain != "" {
+		return f.plain
+	}
+	return f.html
+}
+
+type header map[string][]string
+
+func (h header) get(name string) string {
+	if v := h[name]; len(v) > 0 {
+		return v[0]
+	}
+	return ""
+}
+
+// A textFinder goes through the parts of a message until it has found plain text.
+type textFinder struct {
+	plain, html string
+	left        int // parts that may still be looked at
+}
+
+func (f *textFinder) find(h header, body io.Reader, depth int) {
+	if f.left--; f.left < 0 || f.plain != "" {
+		return
+	}
+	kind, params, err := mime.ParseMediaType(h.get("Content-Type"))
+	if err != nil || kind == "" {
+		kind = "text/plain"
+	}
+	if strings.HasPrefix(kind, "multipart/") && depth < maxMailDepth {
+		parts := multipart.NewReader(body, params["boundary"])
+		for f.left > 0 && f.plain == "" {
+			p, err := parts.NextRawPart()
+			if err != nil {
+				return
+			}
+			f.find(header(p.Header), p, depth+1)
+		}
+		return
+	}
+	if kind != "text/plain" && kind != "text/html" {
+		return
+	}
+	switch strings.ToLower(strings.TrimSpace(h.get("Content-Transfer-Encoding"))) {
+	case "quoted-printable":
+		body = quotedprintable.NewReader(body)
+	case "base64":
+		body = base64.NewDecoder(base64.StdEncoding, body)
+	}
+	text, _ := io.ReadAll(io.LimitReader(body, MaxMailText)) // what could be read is shown
+	read := inUTF8(text, strings.ToLower(params["charset"]))
+	if kind == "text/plain" {
+		f.plain = read
+	} else if f.html == "" {
+		f.html = read
+	}
+}
+
+// inUTF8 makes text of bytes. Of a character set that it does not know it keeps what is ASCII.
+func inUTF8(b []byte, charset string) string {
+	switch charset {
+	case "", "utf-8", "us-ascii":
+		return strings.ToValidUTF8(string(b), "\ufffd")
+	}
+	var out strings.Builder
+	for _, c := range b {
+		switch {
+		case c < 0x80 || (charset == "iso-8859-1" || charset == "iso-8859-15" || charset == "windows-1252") && c >= 0xa0:
+			out.WriteRune(rune(c))
+		default:
+			out.WriteRune('\ufffd')
+		}
+	}
+	return out.String()
+}
+
+//go:embed mailpage.html
+var mailHTML string
+
+//go:embed mailmessages.html
+var mailMessagesHTML string
+
+//go:embed mailuser.html
+var mailUserHTML string
+
+//go:embed mailmessage.html
+var mailMessageHTML string
+
+func hasMail(b Backend) bool { return b.Mail() != nil }
+
+// mailPages show who sends too much, and what waits.
+func mailPages() []*page {
+	return []*page{
+		newPage(page{path: "mail", name: "Mail", role: access.View, show: mailOverview, there: hasMail}, mailHTML,
+			mailMessagesHTML),
+		newPage(page{path: "mail-user", name: "Mail user", under: "mail", role: access.View, plots: true, show: mailUser,
+			there: hasMail}, mailUserHTML, mailMessagesHTML, plotHTML),
+		newPage(page{path: "mail-message", name: "Message", under: "mail", role: access.View, show: mailMessage,
+			there: hasMail}, mailMessageHTML),
+	}
+}
+
+// A messageList is messages as a page lists them.
+type messageList struct {
+	Mails    []messageRow
+	Next     bool
+	NextPage string
+}
+
+type messageRow struct {
+	MailLine
+	First  []store.Addressee
+	Others int
+}
+
+// firstRecipients is how many recipients of a message a list shows.
+const firstRecipients = 3
+
+func (r messageRow) Bytes() weir.Size { return weir.Size(r.Size) }
+
+// messages lists what waits. path and query are the page that does.
+func (v *visit) messages(in MailQuery, path string) (list messageList, err error) {
+	in.Limit = pageLines
+	if after := v.query.Get("after"); after != "" {
+		if in.After, err = store.ParseMailID(after); err != nil {
+			return list, Invalid("after: " + err.Error())
+		}
+	}
+	out, err := v.do(&QueueListCall.Call, &in)
+	if err != nil {
+		return list, err
+	}
+	p := out.(MailPage)
+	for _, m := range p.Mails {
+		n := min(len(m.To), firstRecipients)
+		list.Mails = append(list.Mails, messageRow{m, m.To[:n], len(m.To) - n + m.More})
+	}
+	if list.Next = p.Next != 0; list.Next {
+		q := url.Values{}
+		for name, values := range v.query {
+			if name != "said" {
+				q[name] = values
+			}
+		}
+		q.Set("after", p.Next.String())
+		list.NextPage = path + "?" + q.Encode() + "#messages"
+	}
+	return list, nil
+}
+
+// A mailView is the page Mail.
+type mailView struct {
+	Mail     *MailStatus
+	Stopped  []UserView
+	More     bool
+	HasReach bool
+	Flagged  []ReachView
+	Query    struct{ User, State string }
+	States   []string
+	List     messageList
+	Track    string // a recipient, or the id of a message, that is looked for
+	Attempts []MailStep
+}
+
+// Count is how many recipients are in a state.
+func (m *mailView) Count(state string) int {
+	for _, s := range store.States {
+		if s.String() == state {
+			return m.Mail.Recipients[s]
+		}
+	}
+	return 0
+}
+
+func mailOverview(v *visit) (any, error) {
+	shown := &mailView{Mail: v.status().Mail}
+	if shown.Mail == nil {
+		return nil, errNoMail
+	}
+	stopped, err := v.do(&UserListCall.Call, &UserQuery{Stopped: true, Limit: pageLines})
+	if err != nil {
+		return nil, err
+	}
+	page := stopped.(UserPage)
+	shown.Stopped, shown.More = page.Users, page.Next != ""
+	if r := v.backend.Reach(); r != nil {
+		shown.HasReach = true
+		if shown.Flagged, err = r.Flagged(v, pageLines); err != nil {
+			return nil, err
+		}
+	}
+	for _, s := range store.States {
+		shown.States = append(shown.States, s.String())
+	}
+	shown.Query.User, shown.Query.State = v.query.Get("user"), v.query.Get("state")
+	in := MailQuery{MailFilter: MailFilter{User: shown.Query.User}}
+	if shown.Query.State != "" {
+		if err := in.State.UnmarshalText([]byte(shown.Query.State)); err != nil {
+			return nil, Invalid("state: " + err.Error())
+		}
+	}
+	if shown.List, err = v.messages(in, "mail"); err != nil {
+		return nil, err
+	}
+	if shown.Track = v.query.Get("track"); shown.Track != "" {
+		in := TrackQuery{Recipient: shown.Track}
+		if id, err := store.ParseMailID(shown.Track); err == nil {
+			in = TrackQuery{ID: id}
+		}
+		found, err := v.do(&MailTrackCall.Call, &in)
+		if e := new(Error); errors.As(err, &e) && e.Code == http.StatusNotFound {
+			return shown, nil
+		} else if err != nil {
+			return nil, err
+		}
+		attempts := found.(Track).Attempts
+		shown.Attempts = attempts[:min(len(attempts), pageLines)]
+	}
+	return shown, nil
+}
+
+func mailUser(v *visit) (any, error) {
+	name := v.query.Get("name")
+	out, err := v.do(&UserShowCall.Call, &Name{name})
+	if err != nil {
+		return nil, err
+	}
+	shown := &struct {
+		UserView
+		Reach []ReachView
+		Past  userPast
+		List  messageList
+	}{UserView: out.(UserView)}
+	past, err := v.do(&UserHistoryCall.Call, &Name{name})
+	if err != nil {
+		return nil, err
+	}
+	shown.Past = userPastOf(past.(UserHistory))
+	if r := v.backend.Reach(); r != nil {
+		if shown.Reach, err = r.ReachOf(v, name, ""); err != nil {
+			shown.Reach = nil // no throttle knows them
+		}
+	}
+	shown.List, err = v.messages(MailQuery{MailFilter: MailFilter{User: name}}, "mail-user")
+	return shown, err
+}
+
+func mailMessage(v *visit) (any, error) {
+	id, err := store.ParseMailID(strings.TrimSpace(v.query.Get("id")))
+	if err != nil {
+		return nil, Invalid("This is not the id of a message: it has 13 letters and digits.")
+	}
+	out, err := v.do(&QueueShowCall.Call, &MailName{id})
+	if err != nil {
+		return nil, err
+	}
+	return messageView{out.(MailView)}, nil
+}
+
+// A messageView is the page of a message.
+type messageView struct{ MailView }
+
+func (m messageView) Bytes() weir.Size { return weir.Size(m.Size) }

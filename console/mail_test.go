@@ -14,6 +14,7 @@ import (
 
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -88,7 +89,7 @@ func (m *mailed) Users(_ context.Context, q UserQuery) (UserPage, error) {
 }
 func (m *mailed) User(_ context.Context, name string) (UserView, error) {
 	return UserView{User: store.User{Name: name, Password: "$argon2id$secret"},
-		Throttles: []Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
+		Throttles: []spool.Standing{{Throttle: "outgoing", Stopped: true}}}, m.err
 }
 func (m *mailed) UserHistory(_ context.Context, name string) (UserHistory, error) {
 	return UserHistory{User: name, Throttles: []Series{}}, m.err
@@ -151,17 +152,17 @@ func TestQueueOverTheSocket(t *testing.T) {
 	ctx := t.Context()
 	m.queue = []store.Queued{message(1, 1), message(2, 3)}
 	q := store.MessageQuery{User: "a b&c=d/../é", State: store.Delayed, After: 7}
-	page, err := c.Queue(ctx, q, 2)
+	page, err := QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, 2})
 	if err != nil || m.query != q || m.limit != 2 || len(page.Mails) != 2 || page.Next != 2 ||
 		!reflect.DeepEqual(page.Mails[1].Queued, m.queue[1]) {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
-	if page, err := c.Queue(ctx, store.MessageQuery{}, 0); err != nil || m.query != (store.MessageQuery{}) ||
+	if page, err := QueueListCall.Ask(ctx, c, MailQuery{Limit: 0}); err != nil || m.query != (store.MessageQuery{}) ||
 		m.limit != MaxMailPage || page.Next != 0 {
 		t.Errorf("%+v of %+v, %v", page, m.query, err)
 	}
 	for _, limit := range []int{-1, MaxMailPage + 1} {
-		if _, err := c.Queue(ctx, store.MessageQuery{}, limit); code(err) != http.StatusBadRequest {
+		if _, err := QueueListCall.Ask(ctx, c, MailQuery{Limit: limit}); code(err) != http.StatusBadRequest {
 			t.Errorf("limit %d: %v", limit, err)
 		}
 	}
@@ -184,26 +185,26 @@ func TestQueueOverTheSocket(t *testing.T) {
 		t.Error(err)
 	}
 
-	for what, do := range map[string]func(context.Context, MailOrder) (MailResult, error){"release": c.Release,
-		"delete": c.Delete, "retry": c.Retry} {
+	for what, call := range map[string]*CallOf[MailOrder, MailResult]{"release": QueueReleaseCall,
+		"delete": QueueDeleteCall, "retry": QueueRetryCall} {
 		o := MailOrder{Mails: []store.MailID{3, 4}}
-		r, err := do(ctx, o)
+		r, err := call.Ask(ctx, c, o)
 		if err != nil || m.asked != what || m.by != me() || r.Mails != 2 || !reflect.DeepEqual(m.order, o) {
 			t.Errorf("%s: %+v of %+v by %q, %v", what, r, m.order, m.by, err)
 		}
 		for _, bad := range []MailOrder{{}, {All: true}, {All: true, User: "ann", Mails: o.Mails},
 			{User: "ann", Mails: o.Mails}} {
-			if _, err := do(ctx, bad); code(err) != http.StatusBadRequest {
+			if _, err := call.Ask(ctx, c, bad); code(err) != http.StatusBadRequest {
 				t.Errorf("%s %+v: %v", what, bad, err)
 			}
 		}
-		_, err = do(ctx, MailOrder{User: "ann", All: true})
+		_, err = call.Ask(ctx, c, MailOrder{User: "ann", All: true})
 		if all := what != "retry"; all && (err != nil || !m.order.All) || !all && code(err) != http.StatusBadRequest {
 			t.Errorf("%s all: %v", what, err)
 		}
 	}
 	many := make([]store.MailID, 2*MaxMailOrder+1)
-	if r, err := c.Delete(ctx, MailOrder{Mails: many}); err != nil || r.Mails != len(many) ||
+	if r, err := c.Order(ctx, QueueDeleteCall, MailOrder{Mails: many}); err != nil || r.Mails != len(many) ||
 		len(r.Missing) != len(many) || len(m.order.Mails) != 1 {
 		t.Errorf("many: %d, %v", r.Mails, err)
 	}
@@ -245,12 +246,14 @@ func TestUsersOverTheSocket(t *testing.T) {
 		t.Errorf("%+v, %v", m.users, err)
 	}
 	const name = "../a b&c=d/é"
-	if u, err := c.User(ctx, name); err != nil || u.Name != name || !u.Stopped() || u.Password != "" {
+	if u, err := UserShowCall.Ask(ctx, c, Name{Name: name}); err != nil || u.Name != name || !u.Stopped() ||
+		u.Password != "" {
 		t.Errorf("%+v, %v", u, err)
 	}
 	n := NewUser{Name: name, Password: "open sesame", Contact: "a@home.example", Senders: []string{"a@example.org"},
 		Language: "de", Limits: map[string]string{"stop": "50"}}
-	if u, err := c.AddUser(ctx, n); err != nil || u.Name != name || m.by != me() || !reflect.DeepEqual(m.added, n) {
+	if u, err := UserAddCall.Ask(ctx, c, n); err != nil || u.Name != name || m.by != me() ||
+		!reflect.DeepEqual(m.added, n) {
 		t.Errorf("%+v by %q, %v", m.added, m.by, err)
 	}
 	contact, senders, off, language := "", []string{}, true, "en"
@@ -259,7 +262,8 @@ func TestUsersOverTheSocket(t *testing.T) {
 	if _, err := UserSetCall.Ask(ctx, c, change); err != nil || !reflect.DeepEqual(m.change, change) || m.by != me() {
 		t.Errorf("%+v, %v", m.change, err)
 	}
-	if err := c.Passwd(ctx, name, "x y"); err != nil || m.asked != "passwd "+name+" x y" {
+	if _, err := UserPasswdCall.Ask(ctx, c, UserPassword{Name: name, Password: "x y"}); err != nil ||
+		m.asked != "passwd "+name+" x y" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 	if _, err := UserStopCall.Ask(ctx, c, UserStop{Name: name, Why: "spam"}); err != nil || m.asked != "stop "+name+" spam" {
@@ -268,7 +272,7 @@ func TestUsersOverTheSocket(t *testing.T) {
 	if _, err := UserResumeCall.Ask(ctx, c, UserResume{Name: name, Slow: true}); err != nil || m.asked != "resume "+name+" true" {
 		t.Errorf("%q, %v", m.asked, err)
 	}
-	if err := c.RemoveUser(ctx, name); err != nil || m.asked != "remove "+name {
+	if _, err := UserRemoveCall.Ask(ctx, c, Name{Name: name}); err != nil || m.asked != "remove "+name {
 		t.Errorf("%q, %v", m.asked, err)
 	}
 
@@ -276,15 +280,15 @@ func TestUsersOverTheSocket(t *testing.T) {
 	m.asked = ""
 	long := strings.Repeat("x", MaxPassword+1)
 	for what, err := range map[string]error{
-		"no name":       second(c.AddUser(ctx, NewUser{})),
-		"long name":     second(c.User(ctx, strings.Repeat("u", store.MaxAccount+1))),
+		"no name":       second(UserAddCall.Ask(ctx, c, NewUser{})),
+		"long name":     second(UserShowCall.Ask(ctx, c, Name{Name: strings.Repeat("u", store.MaxAccount+1)})),
 		"two lines":     second(UserStopCall.Ask(ctx, c, UserStop{Name: "a\nb"})),
-		"long password": second(c.AddUser(ctx, NewUser{Name: "a", Password: long})),
-		"empty":         c.Passwd(ctx, "a", ""),
-		"longer":        c.Passwd(ctx, "a", long),
-		"language":      second(c.AddUser(ctx, NewUser{Name: "a", Language: "xx"})),
-		"contact":       second(c.AddUser(ctx, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
-		"senders":       second(c.AddUser(ctx, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
+		"long password": second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Password: long})),
+		"empty":         second(UserPasswdCall.Ask(ctx, c, UserPassword{Name: "a", Password: ""})),
+		"longer":        second(UserPasswdCall.Ask(ctx, c, UserPassword{Name: "a", Password: long})),
+		"language":      second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Language: "xx"})),
+		"contact":       second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Contact: "a@b\r\nBcc: c@d"})),
+		"senders":       second(UserAddCall.Ask(ctx, c, NewUser{Name: "a", Senders: make([]string, maxSenders+1)})),
 		"limits":        second(UserSetCall.Ask(ctx, c, UserChange{Name: "a", Limits: map[string]string{"": "x"}})),
 		"why":           second(UserStopCall.Ask(ctx, c, UserStop{Name: "a", Why: strings.Repeat("y", store.MaxReason+1)})),
 	} {
@@ -315,7 +319,7 @@ func TestUsersOverTheSocket(t *testing.T) {
 		}
 	}
 	m.err = fmt.Errorf("user: %w", store.ErrExists)
-	if _, err := c.AddUser(ctx, NewUser{Name: "ann"}); code(err) != 409 ||
+	if _, err := UserAddCall.Ask(ctx, c, NewUser{Name: "ann"}); code(err) != 409 ||
 		err.Error() != `there is a user "ann" already` {
 		t.Error(err)
 	}
@@ -327,11 +331,12 @@ func TestAuditOverTheSocket(t *testing.T) {
 	m, c := controlledMail(t)
 	m.entries = []store.Entry{{ID: 9, By: "root", What: "stopped", User: "ann", At: time.Unix(1e9, 0).UTC()},
 		{ID: 8, What: "ambiguous", Mail: 5, At: time.Unix(1e9, 0).UTC()}}
-	p, err := c.Audit(t.Context(), AuditQuery{Before: 12, Limit: 2})
+	p, err := AuditListCall.Ask(t.Context(), c, AuditQuery{Before: 12, Limit: 2})
 	if err != nil || m.before != 12 || !reflect.DeepEqual(p, AuditPage{m.entries, 8}) {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if p, err := c.Audit(t.Context(), AuditQuery{}); err != nil || m.before != 0 || m.limit != MaxAuditPage ||
+	if p, err := AuditListCall.Ask(t.Context(), c, AuditQuery{}); err != nil || m.before != 0 ||
+		m.limit != MaxAuditPage ||
 		p.Next != 0 {
 		t.Errorf("%+v, %v", p, err)
 	}
@@ -351,9 +356,9 @@ func TestNoMailGate(t *testing.T) {
 	control(t, plain, newBackend())
 	for _, c := range []*Client{c, NewClient(plain)} {
 		for what, err := range map[string]error{
-			"queue": second(c.Queue(t.Context(), store.MessageQuery{},
-				0)), "show": second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
-			"release": second(c.Release(t.Context(), MailOrder{Mails: []store.MailID{1}})),
+			"queue":   second(QueueListCall.Ask(t.Context(), c, MailQuery{Limit: 0})),
+			"show":    second(QueueShowCall.Ask(t.Context(), c, MailName{ID: 1})),
+			"release": second(QueueReleaseCall.Ask(t.Context(), c, MailOrder{Mails: []store.MailID{1}})),
 			"users":   second(UserListCall.Ask(t.Context(), c, UserQuery{})),
 			"stop":    second(UserStopCall.Ask(t.Context(), c, UserStop{Name: "ann"})),
 		} {

@@ -8,12 +8,12 @@ import (
 )
 
 var (
-	NotifyListCall = define(Call{Method: http.MethodGet, Path: "/notify", Role: access.View,
-		Commands: []string{"notify list"}, Summary: "Shows who gets notices of attacks, stopped users and the like, and whether they could be delivered."},
+	NotifyListCall = define(http.MethodGet, "/notify", access.View, "notify list",
+		"Shows who gets notices of attacks, stopped users and the like, and whether they could be delivered.",
 		func(q *Request, _ *None) (NotifyTargets, error) { return NotifyTargets{q.backend.NotifyTargets()}, nil })
 
-	NotifyTestCall = define(Call{Method: http.MethodPost, Path: "/notify/test", Role: access.Act,
-		Commands: []string{"notify test"}, Summary: "Sends a test to everybody who is told, and shows what each answered."},
+	NotifyTestCall = define(http.MethodPost, "/notify/test", access.Act, "notify test",
+		"Sends a test to everybody who is told, and shows what each answered.",
 		func(q *Request, _ *None) (NotifyResults, error) {
 			results := q.backend.TryNotify(q, q.by())
 			if len(results) == 0 {

@@ -1,13 +1,14 @@
 package console
 
 import (
-	"context"
+	_ "embed"
 	"errors"
 	"net/http"
 	"time"
 
 	"weir"
 	"weir/console/access"
+	"weir/mail/login"
 	"weir/store"
 )
 
@@ -104,15 +105,15 @@ func refused(err error) error {
 }
 
 var (
-	OperatorListCall = define(Call{Method: http.MethodGet, Path: "/operators", Role: access.Admin,
-		Commands: []string{"operator list"}, Summary: "Shows who may log in to the console."},
+	OperatorListCall = define(http.MethodGet, "/operators", access.Admin, "operator list",
+		"Shows who may log in to the console.",
 		withAccess(func(q *Request, d *access.Operators, _ *None) (OperatorList, error) {
 			all, err := d.List(q)
 			return OperatorList{all}, err
 		}))
 
-	operatorAdd = define(Call{Method: http.MethodPost, Path: "/operators", Role: access.Admin,
-		Commands: []string{"operator add"}, Summary: "Adds an operator with a role: view, act or admin."},
+	OperatorAddCall = define(http.MethodPost, "/operators", access.Admin, "operator add",
+		"Adds an operator with a role: view, act or admin.",
 		withAccess(func(q *Request, d *access.Operators, in *NewOperator) (v access.OperatorView, err error) {
 			if err := access.CheckPassword(in.Password); err != nil {
 				return v, Invalid(err.Error())
@@ -124,17 +125,15 @@ var (
 			return v, err
 		})).logged().saying(func(in *NewOperator, _ access.OperatorView) string { return "Added: " + in.Name + "." })
 
-	OperatorRemoveCall = define(Call{Method: http.MethodDelete, Path: "/operators", Role: access.Admin,
-		Commands: []string{"operator remove"},
-		Summary:  "Removes an operator. Their sessions end at once, and the tokens that they made on the console."},
+	OperatorRemoveCall = define(http.MethodDelete, "/operators", access.Admin, "operator remove",
+		"Removes an operator. Their sessions end at once, and the tokens that they made on the console.",
 		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
 			err := d.RemoveOperator(q, q.Who, in.Name)
 			return Removed{in.Name}, missing(err, "there is no operator %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
-	OperatorRoleCall = define(Call{Method: http.MethodPost, Path: "/operators/role", Role: access.Admin,
-		Commands: []string{"operator role"},
-		Summary:  "Gives an operator another role: view, act or admin. It holds at once, also in open sessions."},
+	OperatorRoleCall = define(http.MethodPost, "/operators/role", access.Admin, "operator role",
+		"Gives an operator another role: view, act or admin. It holds at once, also in open sessions.",
 		withAccess(func(q *Request, d *access.Operators, in *OperatorRole) (access.OperatorView, error) {
 			v, err := d.SetRole(q, q.Who, in.Name, in.Role)
 			return v, missing(err, "there is no operator %q", in.Name)
@@ -142,9 +141,8 @@ var (
 		return in.Name + " has the role " + string(in.Role) + " now."
 	})
 
-	OperatorSessionsCall = define(Call{Method: http.MethodGet, Path: "/operators/sessions", Role: access.View,
-		Commands: []string{"operator sessions"},
-		Summary:  "Shows the open sessions of an operator. Those of another operator need the role admin."},
+	OperatorSessionsCall = define(http.MethodGet, "/operators/sessions", access.View, "operator sessions",
+		"Shows the open sessions of an operator. Those of another operator need the role admin.",
 		withAccess(func(q *Request, d *access.Operators, in *Name) (SessionList, error) {
 			if err := q.ownOrAdmin(in.Name, "a look at the sessions of another operator"); err != nil {
 				return SessionList{}, err
@@ -153,9 +151,8 @@ var (
 			return SessionList{all}, missing(err, "there is no operator %q", in.Name)
 		}))
 
-	OperatorLogOutCall = define(Call{Method: http.MethodDelete, Path: "/operators/sessions", Role: access.View,
-		Commands: []string{"operator logout"},
-		Summary:  "Ends sessions of an operator at once. Those of another operator need the role admin."},
+	OperatorLogOutCall = define(http.MethodDelete, "/operators/sessions", access.View, "operator logout",
+		"Ends sessions of an operator at once. Those of another operator need the role admin.",
 		withAccess(func(q *Request, d *access.Operators, in *SessionEnd) (SessionsEnded, error) {
 			if err := q.ownOrAdmin(in.Name, "the end of the sessions of another operator"); err != nil {
 				return SessionsEnded{}, err
@@ -172,10 +169,9 @@ var (
 		return "Ended: " + several(out.Ended, "session") + " of " + in.Name + "."
 	})
 
-	OperatorPasswordCall = define(Call{Method: http.MethodPost, Path: "/operators/password", Role: access.View,
-		Commands: []string{"operator password"},
-		Summary: "Changes the password of an operator, and ends their sessions. One's own needs the old one, that of " +
-			"another operator the role admin."},
+	OperatorPasswordCall = define(http.MethodPost, "/operators/password", access.View, "operator password",
+		"Changes the password of an operator, and ends their sessions. One's own needs the old one, that of "+
+			"another operator the role admin.",
 		withAccess(func(q *Request, d *access.Operators, in *OperatorPassword) (Changed, error) {
 			if err := access.CheckPassword(in.Password); err != nil {
 				return Changed{}, Invalid(err.Error())
@@ -194,15 +190,15 @@ var (
 		return "The password of " + in.Name + " is changed."
 	})
 
-	TokenListCall = define(Call{Method: http.MethodGet, Path: "/tokens", Role: access.Admin,
-		Commands: []string{"token list"}, Summary: "Shows the tokens of programs, without their secrets."},
+	TokenListCall = define(http.MethodGet, "/tokens", access.Admin, "token list",
+		"Shows the tokens of programs, without their secrets.",
 		withAccess(func(q *Request, d *access.Operators, _ *None) (TokenList, error) {
 			all, err := d.Tokens(q)
 			return TokenList{all}, err
 		}))
 
-	TokenAddCall = define(Call{Method: http.MethodPost, Path: "/tokens", Role: access.Admin,
-		Commands: []string{"token add"}, Summary: "Makes a token for a program. Its secret is shown this once."},
+	TokenAddCall = define(http.MethodPost, "/tokens", access.Admin, "token add",
+		"Makes a token for a program. Its secret is shown this once.",
 		withAccess(func(q *Request, d *access.Operators, in *NewToken) (MadeToken, error) {
 			k, secret, err := d.AddToken(q, q.Who, in.Name, in.Role, time.Duration(in.For))
 			if errors.Is(err, store.ErrExists) {
@@ -211,8 +207,7 @@ var (
 			return MadeToken{k, secret}, err
 		})).logged().once()
 
-	TokenRevokeCall = define(Call{Method: http.MethodDelete, Path: "/tokens", Role: access.Admin,
-		Commands: []string{"token revoke"}, Summary: "Ends a token at once."},
+	TokenRevokeCall = define(http.MethodDelete, "/tokens", access.Admin, "token revoke", "Ends a token at once.",
 		withAccess(func(q *Request, d *access.Operators, in *Name) (Removed, error) {
 			return Removed{in.Name}, missing(d.RevokeToken(q, q.Who, in.Name), "there is no token %q", in.Name)
 		})).logged().saying(func(in *Name, _ Removed) string { return "Revoked: " + in.Name + "." })
@@ -229,6 +224,70 @@ func (q *Request) ownOrAdmin(name, what string) error {
 	return &Error{http.StatusForbidden, what + " needs the role admin"}
 }
 
-func (c *Client) AddOperator(ctx context.Context, n NewOperator) (access.OperatorView, error) {
-	return operatorAdd.Ask(ctx, c, n)
+//go:embed operatorspage.html
+var operatorsHTML string
+
+//go:embed accountpage.html
+var accountHTML string
+
+// operatorsPage shows who may do what.
+func operatorsPage() *page {
+	return newPage(page{path: "operators", name: "Operators", role: access.Admin, show: showOperators}, operatorsHTML)
+}
+
+// accountPage is for an operator's own password and sessions. The name of the operator leads there.
+func accountPage() *page {
+	return newPage(page{path: accountPath, name: "Your account", under: accountPath, role: access.View,
+		show: showAccount}, accountHTML)
+}
+
+const accountPath = "account"
+
+// roles are those that can be chosen, the lowest first.
+var roles = []access.Role{access.View, access.Act, access.Admin}
+
+// An operatorsShown is the page Operators.
+type operatorsShown struct {
+	Operators []operatorRow
+	Tokens    []store.Token
+	Roles     []access.Role
+	Shortest  int // a password
+}
+
+type operatorRow struct {
+	access.OperatorView
+	Own bool // it is who looks
+}
+
+func showOperators(v *visit) (any, error) {
+	all, err := OperatorListCall.on(v.Request, None{})
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := TokenListCall.on(v.Request, None{})
+	shown := operatorsShown{Tokens: tokens.Tokens, Roles: roles, Shortest: login.MinPassword}
+	for _, o := range all.Operators {
+		shown.Operators = append(shown.Operators, operatorRow{o, o.Name == v.Who.Operator})
+	}
+	return shown, err
+}
+
+// An accountShown is the page of an operator about themselves.
+type accountShown struct {
+	Name     string
+	Sessions []access.SessionView
+	Others   bool // there are sessions besides this one
+	Shortest int
+}
+
+func showAccount(v *visit) (any, error) {
+	if v.Who.Operator == "" {
+		return nil, NotFound("You are not an operator of weir, so there is no password and no session to look at.")
+	}
+	all, err := OperatorSessionsCall.on(v.Request, Name{v.Who.Operator})
+	shown := accountShown{Name: v.Who.Operator, Sessions: all.Sessions, Shortest: login.MinPassword}
+	for _, s := range all.Sessions {
+		shown.Others = shown.Others || !s.Here
+	}
+	return shown, err
 }

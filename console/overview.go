@@ -183,8 +183,8 @@ type Change struct {
 }
 
 var (
-	OverviewGetCall = define(Call{Method: http.MethodGet, Path: "/overview", Role: access.View, Commands: []string{"top"},
-		Summary: "Shows what passes every gate and throttle, now and lately, and who is held back."},
+	OverviewGetCall = define(http.MethodGet, "/overview", access.View, "top",
+		"Shows what passes every gate and throttle, now and lately, and who is held back.",
 		func(q *Request, in *OverviewQuery) (Overview, error) {
 			if err := in.Validate(); err != nil {
 				return Overview{}, err
@@ -192,8 +192,8 @@ var (
 			return q.backend.Overview(*in), nil
 		})
 
-	RefusalsListCall = define(Call{Method: http.MethodGet, Path: "/refusals", Role: access.View,
-		Commands: []string{"refusals"}, Summary: "Shows the last refusals, with the rule and its figures."},
+	RefusalsListCall = define(http.MethodGet, "/refusals", access.View, "refusals",
+		"Shows the last refusals, with the rule and its figures.",
 		func(q *Request, in *RefusalQuery) (RefusalPage, error) {
 			if err := in.Validate(); err != nil {
 				return RefusalPage{}, err

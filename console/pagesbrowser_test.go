@@ -19,8 +19,11 @@ import (
 	"weir/console/access"
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/policy"
 	"weir/store"
+	"weir/throttle/ban"
+	"weir/throttle/bloom"
 )
 
 // busyBackend has something to show on every page.
@@ -32,7 +35,7 @@ func (b busyBackend) Status() Status {
 	s := b.backend.Status()
 	s.Gates = []GateStatus{{Gate: "127.0.0.1:8080", Kind: "http", Address: "127.0.0.1:8080"}}
 	s.Mail = &MailStatus{Messages: 12, Recipients: map[store.State]int{store.Held: 12}, Stopped: 1, Flagged: 1}
-	s.Bans = BanStatus{Clients: 12, Networks: 13, Operators: 2, Max: 1000}
+	s.Bans = BanStatus{Stats: ban.Stats{Clients: 12, Networks: 13, Operators: 2, Max: 1000}}
 	return s
 }
 
@@ -75,7 +78,8 @@ func (b busyBackend) User(_ context.Context, name string) (UserView, error) {
 		return UserView{}, store.ErrNotFound
 	}
 	return UserView{User: store.User{Name: "ann", Contact: "ann@private.example"}, LogIn: true,
-		Throttles: []Standing{{Throttle: "outgoing", Stopped: true, Since: busyTime, Waiting: 12, Slack: 3, MSlack: 4,
+		Throttles: []spool.Standing{{Throttle: "outgoing", Stopped: true, Since: busyTime, Waiting: 12, Slack: 3,
+			MSlack:     4,
 			WorkingSet: 25, Limits: "slack 10, stop 50, rate 1/s"}}}, nil
 }
 
@@ -112,7 +116,8 @@ func newBusy() busyBackend {
 		{Account: "acme", Throttle: "plans", Policy: "per-day", Figures: Figures{Exempt: true},
 			Unused: "one of an operator"}}}
 	b.throttles = append(b.throttles, Throttle{Link: policy.NewLink("edge", nil, policy.Closed), Kind: "bloom",
-		Bloom: &Bloom{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234, Rotations: 3}})
+		Bloom: &Bloom{Stats: bloom.Stats{Bytes: 8 << 20, Drained: 0.398, Collateral: 0.01, Attackers: 51_234,
+			Rotations: 3}}})
 	b.xdp = []XDPStatus{{Interface: "eth0", Mode: "syn", Attach: "native", Bans: 12, LeftOut: 3,
 		Packets: map[string]uint64{"pass": 123456789012, "drop": 98765}},
 		{Interface: "eth1", Error: "no such interface"}}

@@ -4,8 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"time"
 
+	"weir"
 	"weir/console/access"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -102,8 +105,7 @@ func saidMail(done string) func(*MailOrder, MailResult) string {
 }
 
 var (
-	QueueListCall = define(Call{Method: http.MethodGet, Path: "/mail", Role: access.View, Commands: []string{"queue list"},
-		Summary: "Shows a part of the mail that waits."},
+	QueueListCall = define(http.MethodGet, "/mail", access.View, "queue list", "Shows a part of the mail that waits.",
 		withMail(func(q *Request, m Mail, in *MailQuery) (MailPage, error) {
 			limit, err := limitOf(in.Limit, MaxMailPage)
 			if err != nil {
@@ -125,8 +127,8 @@ var (
 			return pageOf(found, limit), err
 		}))
 
-	QueueShowCall = define(Call{Method: http.MethodGet, Path: "/mail/show", Role: access.View,
-		Commands: []string{"queue show"}, Summary: "Shows a message: its remaining recipients, its header and its text."},
+	QueueShowCall = define(http.MethodGet, "/mail/show", access.View, "queue show",
+		"Shows a message: its remaining recipients, its header and its text.",
 		withMail(func(q *Request, m Mail, in *MailName) (MailView, error) {
 			found, header, text, err := m.ShowMail(q, in.ID)
 			if !q.Who.Role.May(access.Act) {
@@ -136,16 +138,16 @@ var (
 				missing(err, "there is no message %s: it was delivered or deleted, or never existed", in.ID)
 		}))
 
-	queueRelease = define(Call{Method: http.MethodPost, Path: "/mail/release", Role: access.Act,
-		Commands: []string{"queue release"}, Summary: "Sends held and delayed messages at once."},
+	QueueReleaseCall = define(http.MethodPost, "/mail/release", access.Act, "queue release",
+		"Sends held and delayed messages at once.",
 		mailOrder(Mail.Release)).logged().saying(saidMail("Released"))
 
-	queueDelete = define(Call{Method: http.MethodPost, Path: "/mail/delete", Role: access.Act,
-		Commands: []string{"queue delete"}, Summary: "Deletes held and delayed messages. Nobody is told."},
+	QueueDeleteCall = define(http.MethodPost, "/mail/delete", access.Act, "queue delete",
+		"Deletes held and delayed messages. Nobody is told.",
 		mailOrder(Mail.Delete)).logged().saying(saidMail("Deleted"))
 
-	queueRetry = define(Call{Method: http.MethodPost, Path: "/mail/retry", Role: access.Act,
-		Commands: []string{"queue retry"}, Summary: "Tries messages now that wait for another try."},
+	QueueRetryCall = define(http.MethodPost, "/mail/retry", access.Act, "queue retry",
+		"Tries messages now that wait for another try.",
 		mailOrder(func(m Mail, ctx context.Context, by string, o MailOrder) (MailResult, error) {
 			if o.All {
 				return MailResult{}, Invalid("which mail?")
@@ -180,28 +182,8 @@ func cut(q store.Queued, most int) MailLine {
 	return line
 }
 
-// Queue returns a part of the queue.
-func (c *Client) Queue(ctx context.Context, q store.MessageQuery, limit int) (MailPage, error) {
-	return QueueListCall.Ask(ctx, c, MailQuery{MailFilter{User: q.User, State: q.State}, q.After, limit})
-}
-
-// Release sends held and delayed messages at once.
-func (c *Client) Release(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueRelease, o)
-}
-
-// Delete removes held and delayed messages.
-func (c *Client) Delete(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueDelete, o)
-}
-
-// Retry repeats deliveries now instead of later.
-func (c *Client) Retry(ctx context.Context, o MailOrder) (MailResult, error) {
-	return c.order(ctx, queueRetry, o)
-}
-
-// order sends an order in parts of at most MaxMailOrder messages.
-func (c *Client) order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
+// Order sends an order in parts of at most MaxMailOrder messages.
+func (c *Client) Order(ctx context.Context, by *CallOf[MailOrder, MailResult], o MailOrder) (all MailResult,
 	err error) {
 	for first := true; first || len(o.Mails) > 0; first = false {
 		part := o
@@ -215,4 +197,175 @@ func (c *Client) order(ctx context.Context, by *CallOf[MailOrder, MailResult], o
 			append(all.Missing, r.Missing...)
 	}
 	return all, nil
+}
+
+// MaxTrack is how many messages, attempts and acts one answer about the way of mail holds.
+const MaxTrack = 100
+
+// A MailFilter says which messages are meant. What is left out matches everything; of what is given, all must match.
+// Texts are compared without regard to upper and lower case.
+type MailFilter struct {
+	User      string        `json:"user,omitempty"`      // exactly
+	Sender    string        `json:"sender,omitempty"`    // a part of the address; <> for messages without a sender
+	Recipient string        `json:"recipient,omitempty"` // a part of an address; only recipients that match are acted on
+	Domain    string        `json:"domain,omitempty"`    // of a recipient; .example.com also matches what is below
+	Subject   string        `json:"subject,omitempty"`   // a part
+	State     store.State   `json:"state,omitempty"`     // of a recipient
+	Older     weir.Duration `json:"older,omitzero"`      // received longer ago
+	Newer     weir.Duration `json:"newer,omitzero"`      // received not so long ago
+	Larger    weir.Size     `json:"larger,omitzero"`
+	Smaller   weir.Size     `json:"smaller,omitzero"`
+}
+
+// Any reports whether the filter says nothing.
+func (f *MailFilter) Any() bool { return *f == (MailFilter{}) }
+
+func (f *MailFilter) check() error {
+	for name, text := range map[string]string{"user": f.User, "sender": f.Sender, "recipient": f.Recipient,
+		"domain": f.Domain, "subject": f.Subject} {
+		if err := checkLine(name, text, store.MaxAccount, true); err != nil {
+			return err
+		}
+	}
+	switch {
+	case f.Older < 0 || f.Newer < 0 || f.Larger < 0 || f.Smaller < 0:
+		return Invalid("ages and sizes are not below zero")
+	case f.Older > 0 && f.Newer > 0 && f.Older >= f.Newer:
+		return Invalid("nothing is older than " + f.Older.String() + " and newer than " + f.Newer.String())
+	case f.Larger > 0 && f.Smaller > 0 && f.Larger >= f.Smaller:
+		return Invalid("nothing is larger than " + f.Larger.String() + " and smaller than " + f.Smaller.String())
+	}
+	return nil
+}
+
+// Since and Before are the times that ages stand for at now; zero where none is given.
+func (f *MailFilter) Since(now time.Time) (t time.Time) {
+	if f.Newer > 0 {
+		t = now.Add(-f.Newer.Std())
+	}
+	return t
+}
+
+func (f *MailFilter) Before(now time.Time) (t time.Time) {
+	if f.Older > 0 {
+		t = now.Add(-f.Older.Std())
+	}
+	return t
+}
+
+// A BulkOrder asks to act on a part of all messages that match. A part is a bounded amount of work: whoever asks for
+// all of it asks again with the Next and the UpTo of the part before.
+type BulkOrder struct {
+	Act string `json:"act"` // release, delete or retry
+	MailFilter
+	After store.MailID `json:"after,omitempty"` // the Next of the part before
+	UpTo  store.MailID `json:"up_to,omitempty"` // the UpTo of the part before: what came since is left alone
+	Dry   bool         `json:"dry,omitempty"`   // only count
+}
+
+func (o *BulkOrder) check() error {
+	switch o.Act {
+	case "retry":
+	case "release", "delete":
+		if o.Any() {
+			return Invalid("which messages? Give a user, a sender, a recipient, a domain, a subject, a state, an age or " +
+				"a size")
+		}
+	default:
+		return Invalid("act: release, delete or retry")
+	}
+	return o.MailFilter.check()
+}
+
+// A BulkResult is what one part of a BulkOrder has done.
+type BulkResult = spool.BulkResult
+
+// A TrackQuery asks for the way of a message, or of mail to an address.
+type TrackQuery struct {
+	ID store.MailID `json:"id,omitempty"`
+	// a part of an address; or a Message-ID, or the id of a message at the server before or after
+	Recipient string `json:"recipient,omitempty"`
+}
+
+// A MailStep is what became of a message, or of one of its recipients, as it is in the log.
+type MailStep = spool.MailStep
+
+// A Track is what is known of the way of mail, up to MaxTrack of each.
+type Track struct {
+	Mails    []MailLine    `json:"messages"` // that wait
+	Attempts []MailStep    `json:"attempts"` // the latest first; the last ten thousand are known, also after a restart
+	Acts     []store.Entry `json:"acts"`     // of the audit log, the latest first; only of single messages
+}
+
+var (
+	mailBulk = define(http.MethodPost, "/mail/bulk", access.Act,
+		"queue release --all, queue delete --all, queue retry --all",
+		"Acts on a part of all messages that match a filter.",
+		withMail(func(q *Request, m Mail, in *BulkOrder) (BulkResult, error) {
+			if err := in.check(); err != nil {
+				return BulkResult{}, err
+			}
+			q.subject, q.did, q.looked = in.User, "queue-"+in.Act+"-all", in.Dry
+			return m.Bulk(q, q.by(), in.MailFilter, *in)
+		})).saying(func(in *BulkOrder, out BulkResult) string {
+		text := map[string]string{"release": "Released", "delete": "Deleted", "retry": "Tried again"}[in.Act]
+		if in.Dry {
+			text = "Counted"
+		}
+		if text = text + ": " + several(out.Mails, "message"); out.Next != 0 {
+			text += " so far"
+		}
+		return text + "."
+	})
+
+	MailTrackCall = define(http.MethodGet, "/mail/track", access.View, "queue track",
+		"Shows the way of a message, or of mail to an address: what waits, attempts to deliver it, and acts.",
+		withMail(func(q *Request, m Mail, in *TrackQuery) (t Track, err error) {
+			t = Track{Mails: []MailLine{}, Attempts: []MailStep{}, Acts: []store.Entry{}}
+			if (in.ID == 0) == (in.Recipient == "") {
+				return t, Invalid("name a message by its id, or a recipient")
+			}
+			if err := checkLine("recipient", in.Recipient, store.MaxAccount, true); err != nil {
+				return t, err
+			}
+			found, steps, err := m.Track(q, *in, MaxTrack)
+			if err != nil {
+				return t, err
+			}
+			t.Mails = pageOf(found, len(found)+1).Mails
+			t.Attempts = append(t.Attempts, steps...)
+			if in.ID != 0 {
+				acts, err := q.backend.Entries(q, store.EntryQuery{Mail: in.ID}, MaxTrack)
+				if err != nil {
+					return t, err
+				}
+				t.Acts = append(t.Acts, acts...)
+			}
+			if len(t.Mails)+len(t.Attempts)+len(t.Acts) == 0 {
+				return t, NotFound("nothing is known of it: it never was, or it was delivered longer ago than weir remembers " +
+					"(the log knows)")
+			}
+			return t, nil
+		}))
+)
+
+// Bulk acts on all messages that match, part by part. progress, which may be nil, is told what was done so far.
+func (c *Client) Bulk(ctx context.Context, o BulkOrder, progress func(BulkResult)) (all BulkResult, err error) {
+	for {
+		r, err := mailBulk.Ask(ctx, c, o)
+		if err != nil {
+			if all.Mails > 0 {
+				err = fmt.Errorf("after %s: %w", several(all.Mails, "message"), err)
+			}
+			return all, err
+		}
+		all.Mails, all.Recipients, all.UpTo = all.Mails+r.Mails, all.Recipients+r.Recipients, r.UpTo
+		if r.Next == 0 {
+			return all, nil
+		}
+		if progress != nil {
+			progress(all)
+		}
+		o.After, o.UpTo = r.Next, r.UpTo
+	}
 }

@@ -136,8 +136,8 @@ func reachOrder(do func(Reach, context.Context, string, string, string) (ReachVi
 }
 
 var (
-	ReachListCall = define(Call{Method: http.MethodGet, Path: "/reach", Role: access.View,
-		Commands: []string{"reach list"}, Summary: "Shows who is flagged for writing to too many new people."},
+	ReachListCall = define(http.MethodGet, "/reach", access.View, "reach list",
+		"Shows who is flagged for writing to too many new people.",
 		withReach(func(q *Request, reach Reach, in *ReachList) (ReachPage, error) {
 			limit, err := limitOf(in.Limit, MaxReachPage)
 			if err != nil {
@@ -149,8 +149,8 @@ var (
 		}))
 
 	// The name is a parameter and no part of the path: it may be any text.
-	ReachShowCall = define(Call{Method: http.MethodGet, Path: "/reach/user", Role: access.View,
-		Commands: []string{"reach show"}, Summary: "Shows what reach throttles know of a user."},
+	ReachShowCall = define(http.MethodGet, "/reach/user", access.View, "reach show",
+		"Shows what reach throttles know of a user.",
 		withReach(func(q *Request, reach Reach, in *ReachName) (ReachUser, error) {
 			o := ReachOrder{User: in.Name, Throttle: in.Throttle}
 			if err := o.check(); err != nil {
@@ -160,18 +160,18 @@ var (
 			return ReachUser{o.User, found}, err
 		}))
 
-	ReachFlagCall = define(Call{Method: http.MethodPost, Path: "/reach/flag", Role: access.Act,
-		Commands: []string{"reach flag"}, Summary: "Flags a user until an operator clears the flag."},
+	ReachFlagCall = define(http.MethodPost, "/reach/flag", access.Act, "reach flag",
+		"Flags a user until an operator clears the flag.",
 		reachOrder(Reach.Flag)).logged().
 		saying(func(in *ReachOrder, _ ReachView) string { return "Flagged: " + in.User + "." })
 
-	ReachClearCall = define(Call{Method: http.MethodPost, Path: "/reach/clear", Role: access.Act,
-		Commands: []string{"reach clear"}, Summary: "Ends the flag of a user and resets the counts."},
+	ReachClearCall = define(http.MethodPost, "/reach/clear", access.Act, "reach clear",
+		"Ends the flag of a user and resets the counts.",
 		reachOrder(Reach.Clear)).logged().
 		saying(func(in *ReachOrder, _ ReachView) string { return "No longer flagged: " + in.User + "." })
 
-	ReachUsualCall = define(Call{Method: http.MethodGet, Path: "/reach/usual", Role: access.View,
-		Commands: []string{"reach usual"}, Summary: "Shows what a reach throttle has learnt of all its users together."},
+	ReachUsualCall = define(http.MethodGet, "/reach/usual", access.View, "reach usual",
+		"Shows what a reach throttle has learnt of all its users together.",
 		withReach(func(q *Request, reach Reach, in *ReachThrottle) (ReachUsual, error) {
 			if err := checkThrottle(in.Throttle); err != nil {
 				return ReachUsual{}, err

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -24,7 +25,7 @@ type mailbox struct {
 	mu       sync.Mutex
 	view     PageView
 	used     map[string]bool
-	done     []Command
+	done     []spool.Action
 	password string
 	err      error
 	flagged  bool // Act says so of who releases something
@@ -63,7 +64,7 @@ func (d *mailbox) Page(_ context.Context, ticket string) (PageView, error) {
 
 func (d *mailbox) StampParams() []byte { return d.params }
 
-func (d *mailbox) Act(_ context.Context, ticket, form string, c Command) (out Outcome, err error) {
+func (d *mailbox) Act(_ context.Context, ticket, form string, c spool.Action) (out spool.Done, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if err := d.check(ticket); err != nil {
@@ -132,7 +133,7 @@ func (d *mailbox) ChangeLanguage(_ context.Context, ticket, language string) err
 	return nil
 }
 
-func (d *mailbox) acted() []Command {
+func (d *mailbox) acted() []spool.Action {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Clone(d.done)
@@ -306,7 +307,7 @@ func TestNewRecipientsOnThePage(t *testing.T) {
 		}
 		if code, _, _ := send(t, page, with(formIn(t, body), "do", "release", "mail",
 			store.MailID(12).String())); code != http.StatusSeeOther ||
-			!reflect.DeepEqual(d.acted(), []Command{{Release: []store.MailID{12}}}) {
+			!reflect.DeepEqual(d.acted(), []spool.Action{{Release: []store.MailID{12}}}) {
 			t.Errorf("%+v: %d, %+v", c, code, d.acted())
 		}
 	}
@@ -373,21 +374,21 @@ func TestSelfServiceStrangers(t *testing.T) {
 func TestSelfServiceActs(t *testing.T) {
 	for _, test := range []struct {
 		form []string
-		want *Command
+		want *spool.Action
 		says string
 	}{
 		{[]string{"do", "release", "mail", store.MailID(12).String(), "mail", store.MailID(11).String(), "mail",
-			store.MailID(12).String()}, &Command{Release: []store.MailID{12, 11}},
+			store.MailID(12).String()}, &spool.Action{Release: []store.MailID{12, 11}},
 			"the mail to 26 recipients is on its way"},
-		{[]string{"do", "release", "mail", store.MailID(99).String()}, &Command{Release: []store.MailID{99}},
+		{[]string{"do", "release", "mail", store.MailID(99).String()}, &spool.Action{Release: []store.MailID{99}},
 			"There was nothing left to release"},
-		{[]string{"do", "release-all"}, &Command{ReleaseAll: true}, "the mail to 28 recipients is on its way"},
-		{[]string{"do", "delete", "mail", store.MailID(12).String()}, &Command{Delete: []store.MailID{12}},
+		{[]string{"do", "release-all"}, &spool.Action{ReleaseAll: true}, "the mail to 28 recipients is on its way"},
+		{[]string{"do", "delete", "mail", store.MailID(12).String()}, &spool.Action{Delete: []store.MailID{12}},
 			"the mail to 1 recipient will not be sent"},
-		{[]string{"do", "release-all", "upto", store.MailID(13).String()}, &Command{ReleaseAll: true, UpTo: 13},
+		{[]string{"do", "release-all", "upto", store.MailID(13).String()}, &spool.Action{ReleaseAll: true, UpTo: 13},
 			"the mail to 28 recipients is on its way"},
-		{[]string{"do", "delete-all"}, &Command{DeleteAll: true}, "the mail to 28 recipients will not be sent"},
-		{[]string{"do", "resume"}, &Command{Resume: true}, "You can send mail again"},
+		{[]string{"do", "delete-all"}, &spool.Action{DeleteAll: true}, "the mail to 28 recipients will not be sent"},
+		{[]string{"do", "resume"}, &spool.Action{Resume: true}, "You can send mail again"},
 		{[]string{"do", "release"}, nil, "No mail was selected"},
 		{[]string{"do", "delete"}, nil, "No mail was selected"},
 		{[]string{"do", "ask-delete"}, nil, "No mail was selected"},
@@ -425,9 +426,9 @@ func TestSelfServiceActs(t *testing.T) {
 			if _, body, _ := get(t, "GET", page+location, ""); !strings.Contains(body, test.says) {
 				t.Errorf("no %q in %s", test.says, body)
 			}
-			var want []Command
+			var want []spool.Action
 			if test.want != nil {
-				want = []Command{*test.want}
+				want = []spool.Action{*test.want}
 			}
 			if got := d.acted(); !reflect.DeepEqual(got, want) {
 				t.Errorf("%+v, want %+v", got, want)

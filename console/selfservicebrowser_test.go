@@ -10,6 +10,7 @@ import (
 
 	"weir/internal/testkit/browser"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -121,7 +122,7 @@ func TestSelfServiceByHand(t *testing.T) {
 		t.Helper()
 		p.Wait(fmt.Sprintf("document.readyState === 'complete' && document.body.innerText.includes(%q)", text))
 	}
-	did := func(want ...Command) {
+	did := func(want ...spool.Action) {
 		t.Helper()
 		if got := d.acted(); !reflect.DeepEqual(got, want) {
 			t.Errorf("%+v, want %+v", got, want)
@@ -137,13 +138,13 @@ func TestSelfServiceByHand(t *testing.T) {
 	}
 	p.Click("button[value=release]")
 	reads("the mail to 1 recipient is on its way")
-	did(Command{Release: []store.MailID{12}})
+	did(spool.Action{Release: []store.MailID{12}})
 	if !browser.Eval[bool](p, "document.title.startsWith('Released') && !document.body.innerText.includes('alert(')") {
 		t.Error("what was done is not said first, or still there")
 	}
 	p.Visit(p.Location()) // once more
 	reads("the mail to 1 recipient is on its way")
-	did(Command{Release: []store.MailID{12}})
+	did(spool.Action{Release: []store.MailID{12}})
 
 	// Somebody else's work is deleted, after a question.
 	d.reset()
@@ -163,7 +164,7 @@ func TestSelfServiceByHand(t *testing.T) {
 	reads("Delete 3 messages?")
 	p.Click("button[value=delete-all]")
 	reads("Deleted: the mail to 28 recipients will not be sent.")
-	did(Command{DeleteAll: true, UpTo: 13})
+	did(spool.Action{DeleteAll: true, UpTo: 13})
 	reads("No mail of yours waits.")
 
 	// A new password, and on with it.
@@ -189,7 +190,7 @@ func TestSelfServiceByHand(t *testing.T) {
 	fill("proof", "correct horse")
 	p.Click("button[value=contact]")
 	reads("Your contact address is changed")
-	did(Command{DeleteAll: true, UpTo: 13}, Command{Resume: true})
+	did(spool.Action{DeleteAll: true, UpTo: 13}, spool.Action{Resume: true})
 }
 
 // A subject without a place to break leaves the other columns their room.

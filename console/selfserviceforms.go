@@ -15,6 +15,7 @@ import (
 	"strings"
 
 	"weir/internal/words"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -214,7 +215,7 @@ func (s *SelfService) submit(w http.ResponseWriter, r *http.Request) {
 // do carries out a genuine form, and returns what the user is told.
 func (s *SelfService) do(r *http.Request, ticket string, a ask) (said result, err error) {
 	ctx := r.Context()
-	var c Command
+	var c spool.Action
 	switch a.do {
 	case "release":
 		c.Release = a.mails

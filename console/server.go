@@ -3,16 +3,22 @@ package console
 import (
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"weir/gate"
 	"weir/gate/httpgate/keys"
+	"weir/identify"
 	"weir/internal/clock"
 	"weir/internal/logs"
 )
@@ -175,4 +181,217 @@ func (s *Server) handler(stopping context.Context) http.Handler {
 			open.ServeHTTP(w, r)
 		}
 	})
+}
+
+// lifecycle is shared by the servers of this package. New, Listen, Start and Stop are called in this order, by one
+// goroutine.
+type lifecycle struct {
+	http     *http.Server
+	listener net.Listener // set by Listen
+	served   sync.WaitGroup
+}
+
+// newHTTPServer returns a server with bounds for small requests and short answers.
+func newHTTPServer(h http.Handler, log *slog.Logger) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+}
+
+// bind bounds the connections of a listener. Peers that are not known may take an eighth of the places only, so that
+// they cannot lock the others out; known may be nil where everybody is.
+func (l *lifecycle) bind(b *boundedListener) {
+	if b.known == nil {
+		b.known = func(net.Addr) bool { return true }
+	}
+	l.listener = b
+}
+
+// protect sets the headers that every page has.
+func protect(h http.Header, policy string) {
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer") // the address of a page may be a secret
+	h.Set("Content-Security-Policy", policy+"; img-src data:; frame-ancestors 'none'; base-uri 'none'")
+	h.Set("Cache-Control", "no-store")
+}
+
+// Addr is the address that was bound, or nil.
+func (l *lifecycle) Addr() net.Addr {
+	if l.listener == nil {
+		return nil
+	}
+	return l.listener.Addr()
+}
+
+// Start serves until Stop.
+func (l *lifecycle) Start() {
+	l.served.Go(func() { l.http.Serve(l.listener) })
+}
+
+// Unlisten closes the address, so that somebody else can have it at once. Stop must follow.
+func (l *lifecycle) Unlisten() {
+	if l.listener != nil {
+		l.listener.Close()
+	}
+}
+
+// Stop closes the address and waits for answers under way, until ctx ends. It may be called without Start.
+func (l *lifecycle) Stop(ctx context.Context) error {
+	l.Unlisten() // the server does not know the listener before it serves
+	err := l.http.Shutdown(ctx)
+	if err != nil {
+		l.http.Close()
+	}
+	if errors.Is(err, net.ErrClosed) {
+		err = nil
+	}
+	l.served.Wait()
+	return err
+}
+
+// boundedListener closes connections beyond a bound at once, or one of the source with most. They do not queue behind
+// those that are open.
+type boundedListener struct {
+	net.Listener
+	max   int
+	known func(net.Addr) bool
+	many  func(netip.Addr) bool // reports whether many are behind a peer; nil: behind none
+	// connections beyond max for peers that are known, for checks of health; the newest have them
+	spare   int
+	reached func()
+	crowd   gate.Crowd
+
+	mu     sync.Mutex
+	spared []*boundedConn // the oldest first
+}
+
+func (l *boundedListener) Accept() (net.Conn, error) {
+	for {
+		c, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		b, oldest := l.admit(c)
+		if oldest != nil {
+			l.reached()
+			oldest.Close()
+		}
+		if b != nil {
+			return b, nil
+		}
+		l.reached()
+		c.Close()
+	}
+}
+
+// admit returns the connection if there is room for it, and the spare one that has to go for it.
+func (l *boundedListener) admit(c net.Conn) (b, oldest *boundedConn) {
+	b = &boundedConn{Conn: c, of: l}
+	known := l.known(c.RemoteAddr())
+	if known || l.crowd.Len() < max(1, l.max/8) {
+		b.seat = l.crowd.Enter(l.source(c), l.max, func() {
+			l.reached()
+			c.Close()
+		})
+	}
+	switch {
+	case b.seat != nil:
+	case known && l.spare > 0:
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if len(l.spared) == l.spare {
+			oldest, l.spared = l.spared[0], slices.Delete(l.spared, 0, 1)
+		}
+		l.spared = append(l.spared, b)
+	default:
+		b = nil
+	}
+	return b, oldest
+}
+
+// source is whose connection it is, or the zero Addr if it may be that of many.
+func (l *boundedListener) source(c net.Conn) netip.Addr {
+	peer, ok := c.RemoteAddr().(*net.TCPAddr)
+	if !ok {
+		return netip.Addr{}
+	}
+	if addr := identify.Plain(peer.AddrPort().Addr()); l.many == nil || !l.many(addr) {
+		return addr
+	}
+	return netip.Addr{}
+}
+
+func (l *boundedListener) leave(c *boundedConn) {
+	c.seat.Leave()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at := slices.Index(l.spared, c); at >= 0 {
+		l.spared = slices.Delete(l.spared, at, at+1)
+	}
+}
+
+type boundedConn struct {
+	net.Conn
+	of   *boundedListener
+	seat *gate.Seat // nil for a spare one
+	once sync.Once
+}
+
+func (c *boundedConn) Close() error {
+	err := c.Conn.Close()
+	c.once.Do(func() { c.of.leave(c) })
+	return err
+}
+
+// boundedConnOf is the connection of a request to a server with withConn.
+func boundedConnOf(r *http.Request) *boundedConn {
+	c, _ := r.Context().Value(connKey{}).(net.Conn)
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	b, _ := c.(*boundedConn)
+	return b
+}
+
+// Where health and readiness are asked for, by whatever name: load balancers often do not know any.
+const (
+	healthPath = "/healthz"
+	readyPath  = "/readyz"
+)
+
+// Readiness is the body of /readyz.
+type Readiness struct {
+	Ready  bool   `json:"ready"`
+	Reason string `json:"reason,omitempty"` // why not
+}
+
+// healthz says that the process is alive. It checks nothing that a restart would not repair.
+func healthz(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, map[string]bool{"alive": true})
+}
+
+// readyz says whether a load balancer should send requests here.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := s.backend.Ready(); err != nil {
+		writeJSON(w, http.StatusServiceUnavailable, Readiness{Reason: err.Error()})
+		return
+	}
+	writeJSON(w, http.StatusOK, Readiness{Ready: true})
+}
+
+func writeJSON(w http.ResponseWriter, code int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	w.Write(append(body, '\n'))
 }

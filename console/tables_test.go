@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 	"time"
+	"weir/throttle/stamp"
 )
 
 func TestStampRows(t *testing.T) {
@@ -31,7 +32,8 @@ func TestStampRows(t *testing.T) {
 		"one of several gates":      {map[string]uint64{"b": 0, "a": 4}, nil, "[{a 2 bits}]"},
 		"it was asked until lately": {map[string]uint64{"a": 4096}, []GateHistory{sample("a", "stamps", 0)}, "[]"},
 	} {
-		rows := stampRows([]ThrottleStatus{{Throttle: "plans"}, {Throttle: "stamps", Stamp: &Stamp{Work: c.work}}},
+		rows := stampRows([]ThrottleStatus{{Throttle: "plans"}, {Throttle: "stamps",
+			Stamp: &Stamp{Stats: stamp.Stats{Work: c.work}}}},
 			c.past)
 		if len(rows) != 1 || rows[0].Throttle != "stamps" || fmt.Sprint(rows[0].Asked) != c.want {
 			t.Errorf("%s: %+v, want %s", name, rows, c.want)

@@ -95,7 +95,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s, err := remote.Status(t.Context()); err != nil || s.Version != "test" {
+	if s, err := StatusCall.Ask(t.Context(), remote, None{}); err != nil || s.Version != "test" {
 		t.Errorf("%+v, %v", s, err)
 	}
 	if _, err := OperatorListCall.Ask(t.Context(), remote, None{}); code(err) != http.StatusForbidden {
@@ -105,7 +105,8 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := wrong.Status(t.Context()); code(err) != http.StatusUnauthorized || strings.Contains(err.Error(), "weir_x") {
+	if _, err := StatusCall.Ask(t.Context(), wrong, None{}); code(err) != http.StatusUnauthorized ||
+		strings.Contains(err.Error(), "weir_x") {
 		t.Errorf("%v", err)
 	}
 	if _, err := New(Options{TLS: &TLS{Cert: "/nowhere", Key: "/nowhere"}}, h, NewMetrics("test"), quiet); err == nil {

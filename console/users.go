@@ -1,17 +1,19 @@
 package console
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"weir"
 	"weir/console/access"
+	"weir/internal/plot"
 	"weir/internal/words"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -27,29 +29,14 @@ const (
 // A UserView is a user and their state.
 type UserView struct {
 	store.User
-	LogIn     bool       `json:"log_in"`          // they have a password
-	Never     string     `json:"never,omitempty"` // why no gate takes mail of theirs
-	Throttles []Standing `json:"throttles"`       // that know them
+	LogIn     bool             `json:"log_in"`          // they have a password
+	Never     string           `json:"never,omitempty"` // why no gate takes mail of theirs
+	Throttles []spool.Standing `json:"throttles"`       // that know them
 }
 
 // Stopped reports whether a throttle has stopped them.
 func (u *UserView) Stopped() bool {
-	return slices.ContainsFunc(u.Throttles, func(s Standing) bool { return s.Stopped })
-}
-
-// A Standing is the state of a user in one throttle.
-type Standing struct {
-	Throttle   string    `json:"throttle"`
-	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
-	Stopped    bool      `json:"stopped"`
-	Since      time.Time `json:"since,omitzero"`  // when they were stopped
-	Resume     time.Time `json:"resume,omitzero"` // when they are tried again
-	Slow       bool      `json:"slow,omitempty"`  // they are being tried, in slow motion
-	Waiting    int       `json:"waiting"`         // recipients in their delay queue
-	Slack      int       `json:"slack"`
-	MSlack     int       `json:"mslack"`
-	WorkingSet int       `json:"working_set"` // recipients in it now
-	Limits     string    `json:"limits"`      // what holds for them, everything filled in
+	return slices.ContainsFunc(u.Throttles, func(s spool.Standing) bool { return s.Stopped })
 }
 
 // A UserHistory is the last hour of a user, as far as it is kept: of users who send, are held back, or were looked at.
@@ -192,8 +179,7 @@ func aboutUser[In, Out any](name func(*In) string, f func(*Request, Mail, *In) (
 }
 
 var (
-	UserListCall = define(Call{Method: http.MethodGet, Path: "/users", Role: access.View, Commands: []string{"user list"},
-		Summary: "Shows a part of the mail users."},
+	UserListCall = define(http.MethodGet, "/users", access.View, "user list", "Shows a part of the mail users.",
 		withMail(func(q *Request, m Mail, in *UserQuery) (p UserPage, err error) {
 			if in.Limit, err = limitOf(in.Limit, MaxUserPage); err != nil {
 				return p, err
@@ -205,8 +191,7 @@ var (
 			return p, err
 		}))
 
-	userAdd = define(Call{Method: http.MethodPost, Path: "/users", Role: access.Admin, Commands: []string{"user add", "user import"},
-		Summary: "Adds a mail user."},
+	UserAddCall = define(http.MethodPost, "/users", access.Admin, "user add, user import", "Adds a mail user.",
 		withMail(func(q *Request, m Mail, in *NewUser) (v UserView, err error) {
 			if err := checkUser(in.Name, &in.Contact, &in.Language, in.Limits, in.Senders); err != nil {
 				return v, err
@@ -224,26 +209,25 @@ var (
 		})).logged().saying(func(in *NewUser, _ UserView) string { return "Added: " + in.Name + "." })
 
 	// The name is a parameter and no part of the path: it may be any text.
-	userShow = define(Call{Method: http.MethodGet, Path: "/user", Role: access.View, Commands: []string{"user show"},
-		Summary: "Shows a mail user and their state in the throttles."},
+	UserShowCall = define(http.MethodGet, "/user", access.View, "user show",
+		"Shows a mail user and their state in the throttles.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserView, error) { return m.User(q, in.Name) }))
 
-	UserHistoryCall = define(Call{Method: http.MethodGet, Path: "/user/history", Role: access.View,
-		Commands: []string{"user history"},
-		Summary:  "Shows the last hour of a mail user in the throttles: working set, slack, queue and reach."},
+	UserHistoryCall = define(http.MethodGet, "/user/history", access.View, "user history",
+		"Shows the last hour of a mail user in the throttles: working set, slack, queue and reach.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (UserHistory, error) { return m.UserHistory(q, in.Name) }))
 
-	userRemove = define(Call{Method: http.MethodDelete, Path: "/user", Role: access.Admin,
-		Commands: []string{"user remove"}, Summary: "Removes a mail user. Their messages stay."},
+	UserRemoveCall = define(http.MethodDelete, "/user", access.Admin, "user remove",
+		"Removes a mail user. Their messages stay.",
 		aboutUser(func(in *Name) string { return in.Name },
 			func(q *Request, m Mail, in *Name) (Removed, error) {
 				return Removed{in.Name}, m.RemoveUser(q, q.by(), in.Name)
 			})).logged().saying(func(in *Name, _ Removed) string { return "Removed: " + in.Name + "." })
 
-	UserSetCall = define(Call{Method: http.MethodPost, Path: "/user/set", Role: access.Admin,
-		Commands: []string{"user set"}, Summary: "Changes the given fields of a mail user, all of them or none."},
+	UserSetCall = define(http.MethodPost, "/user/set", access.Admin, "user set",
+		"Changes the given fields of a mail user, all of them or none.",
 		aboutUser(func(in *UserChange) string { return in.Name },
 			func(q *Request, m Mail, in *UserChange) (v UserView, err error) {
 				lists := [][]string{in.AddSenders, in.RemoveSenders}
@@ -256,8 +240,8 @@ var (
 				return m.SetUser(q, q.by(), *in)
 			})).logged().saying(func(in *UserChange, _ UserView) string { return "Changed: " + in.Name + "." })
 
-	userPasswd = define(Call{Method: http.MethodPost, Path: "/user/passwd", Role: access.Admin,
-		Commands: []string{"user passwd"}, Summary: "Changes the password of a mail user."},
+	UserPasswdCall = define(http.MethodPost, "/user/passwd", access.Admin, "user passwd",
+		"Changes the password of a mail user.",
 		aboutUser(func(in *UserPassword) string { return in.Name },
 			func(q *Request, m Mail, in *UserPassword) (Changed, error) {
 				if err := checkPassword(in.Password); err != nil {
@@ -266,8 +250,8 @@ var (
 				return Changed{in.Name}, m.Passwd(q, q.by(), in.Name, in.Password)
 			})).logged().saying(func(in *UserPassword, _ Changed) string { return "Changed: " + in.Name + "." })
 
-	UserStopCall = define(Call{Method: http.MethodPost, Path: "/user/stop", Role: access.Act,
-		Commands: []string{"user stop"}, Summary: "Stops a mail user: all their mail is held."},
+	UserStopCall = define(http.MethodPost, "/user/stop", access.Act, "user stop",
+		"Stops a mail user: all their mail is held.",
 		aboutUser(func(in *UserStop) string { return in.Name },
 			func(q *Request, m Mail, in *UserStop) (v UserView, err error) {
 				if err := checkLine("why", in.Why, store.MaxReason, true); err != nil {
@@ -276,8 +260,8 @@ var (
 				return m.StopUser(q, q.by(), in.Name, in.Why)
 			})).logged().saying(func(in *UserStop, _ UserView) string { return "Stopped: " + in.Name + "." })
 
-	UserResumeCall = define(Call{Method: http.MethodPost, Path: "/user/resume", Role: access.Act,
-		Commands: []string{"user resume"}, Summary: "Lets a stopped mail user send again. What is held stays held."},
+	UserResumeCall = define(http.MethodPost, "/user/resume", access.Act, "user resume",
+		"Lets a stopped mail user send again. What is held stays held.",
 		aboutUser(func(in *UserResume) string { return in.Name },
 			func(q *Request, m Mail, in *UserResume) (UserView, error) {
 				return m.ResumeUser(q, q.by(), in.Name, in.Slow)
@@ -286,23 +270,118 @@ var (
 	})
 )
 
-// User returns a user and their state.
-func (c *Client) User(ctx context.Context, name string) (UserView, error) {
-	return userShow.Ask(ctx, c, Name{name})
+// A userPast is the last hour of a mail user as their page draws it.
+type userPast struct {
+	At, Since time.Time
+	Whole     bool // it is a whole hour
+	New       bool // it begins now
+	Throttles []userPlots
 }
 
-func (c *Client) AddUser(ctx context.Context, n NewUser) (UserView, error) {
-	return userAdd.Ask(ctx, c, n)
+type userPlots struct {
+	Name, Kind string
+	Plots      []*gatePlot
 }
 
-// Passwd changes the password of a user.
-func (c *Client) Passwd(ctx context.Context, name, password string) error {
-	_, err := userPasswd.Ask(ctx, c, UserPassword{name, password})
-	return err
+const hourLong = HourEvery * HourLength
+
+func userPastOf(h UserHistory) userPast {
+	v := userPast{At: h.At, Since: h.Since, Whole: h.At.Sub(h.Since) >= hourLong, New: h.At.Sub(h.Since) < 2*HourEvery}
+	for i := range h.Throttles {
+		s := &h.Throttles[i]
+		of := userPlots{Name: s.Name, Kind: s.Kind}
+		switch s.Kind {
+		case "mail":
+			of.Plots = []*gatePlot{
+				userPlot(s, h.User, "Queue", "recipients that wait", StopAbove,
+					userLine{Waiting, "waiting", "delayed"}),
+				userPlot(s, h.User, "Slack", "new recipients that would pass now", "",
+					userLine{Slack, "of messages to one", "admitted"}, userLine{MSlack, "to several", "pool"}),
+				userPlot(s, h.User, "Working set", "recipients that always pass", "",
+					userLine{WorkingSet, "recipients", "load"}),
+			}
+		case "reach":
+			for _, w := range []struct {
+				new, limit  Measure
+				title, says string
+			}{
+				{NewInHour, HourLimit, "Reach in an hour", "new recipients in the hour before"},
+				{NewInDay, DayLimit, "Reach in a day", "new recipients in the 24 hours before"},
+				{NewInWeek, WeekLimit, "Reach in a week", "new recipients in the 7 days before"},
+			} {
+				if len(s.Columns[w.new]) > 0 {
+					of.Plots = append(of.Plots, userPlot(s, h.User, w.title, w.says, w.limit,
+						userLine{w.new, "new recipients", "away"}))
+				}
+			}
+		}
+		v.Throttles = append(v.Throttles, of)
+	}
+	return v
 }
 
-// RemoveUser removes a user.
-func (c *Client) RemoveUser(ctx context.Context, name string) error {
-	_, err := userRemove.Ask(ctx, c, Name{name})
-	return err
+// A userLine is a measure, what it is called beside its line, and the class that colours it.
+type userLine struct {
+	of          Measure
+	name, class string
+}
+
+// userPlot draws figures that hold until they change. limit, if it is known, is a line that should not be passed.
+func userPlot(s *Series, user, title, unit string, limit Measure, of ...userLine) *gatePlot {
+	sp := spanOf(true)
+	var lines []plot.Series
+	var now, says []string
+	most := 0.0
+	for _, o := range of {
+		l := sp.line(s, o.of, o.class, number)
+		l.Name, l.Steps, l.Area, l.Gap = o.name, true, len(of) == 1, 0
+		l.Points = fromEdge(l.Points, s, o.of, sp)
+		lines = append(lines, l)
+		most = max(most, highestOf(s.Columns[o.of]))
+		now = append(now, number(known(s.Last(o.of))))
+		says = append(says, now[len(now)-1]+" "+o.name)
+	}
+	bound := known(s.Last(limit))
+	top := max(plot.RoundUp(most), bound*1.25, 1)
+	ticks := []plot.Tick{{Text: "0"}}
+	if bound > 0 {
+		ticks = append(ticks, plot.Tick{Value: bound, Text: number(bound), Limit: true})
+	}
+	if top > bound*1.25 { // else it would overlap that of the limit
+		ticks = append(ticks, plot.Tick{Value: top, Text: number(top)})
+	}
+	text := fmt.Sprintf("%s of %s at %s over the last hour, %s: now %s, at most %s", title, user, s.Name, unit,
+		strings.Join(says, ", "), number(most))
+	if bound > 0 {
+		text += ", limit " + number(bound)
+	}
+	p := sp.draw(title, unit, text+".", s.ends(), top, ticks, lines...)
+	if len(of) > 1 {
+		p.Each = now
+	} else {
+		p.Now, p.Most = now[0], number(most)
+	}
+	if bound > 0 {
+		p.Now += " of " + number(bound)
+	}
+	return p
+}
+
+// fromEdge begins a line at the edge of the plot if its first value is from before. line leaves that one out.
+func fromEdge(points []plot.Point, s *Series, m Measure, sp span) []plot.Point {
+	column, n := s.Columns[m], len(s.At)
+	if n == 0 || len(column) != n {
+		return points
+	}
+	edge, from := s.At[n-1]-int64(sp.seconds*1000), -1
+	for i, at := range s.At {
+		if at < edge {
+			from = i
+		}
+	}
+	if from < 0 {
+		return points
+	}
+	y := float64(column[from])
+	return append([]plot.Point{{X: -sp.seconds, Y: y, Value: number(y)}}, points...)
 }

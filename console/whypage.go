@@ -100,14 +100,14 @@ func (s *whyShown) lookForBans(v *visit) error {
 		return nil
 	}
 	s.Address = true
-	page, err := banList.on(v.Request, BanQuery{Filter: s.Sought, Limit: maxWhyBans})
+	page, err := BansCall.on(v.Request, BanQuery{Filter: s.Sought, Limit: maxWhyBans})
 	s.Bans, s.More = page.Bans, page.Total-len(page.Bans)
 	s.Banned = slices.ContainsFunc(page.Bans, func(b Ban) bool { return b.Who == key.String() })
 	return err
 }
 
 func (s *whyShown) lookForUser(v *visit) error {
-	u, err := userShow.on(v.Request, Name{s.Sought})
+	u, err := UserShowCall.on(v.Request, Name{s.Sought})
 	if err != nil {
 		return err
 	}

@@ -13,8 +13,6 @@ import (
 type Bans interface {
 	// List returns every ban and every lift that holds at now, in the order of BanKey.Compare.
 	List(ctx context.Context, now time.Time) ([]Ban, error)
-	// Get returns one ban that holds at now, or ErrNotFound.
-	Get(ctx context.Context, key BanKey, now time.Time) (Ban, error)
 	// Put adds bans; a ban of the same client or network is replaced. Of two with one key in a call the last counts.
 	Put(ctx context.Context, bans ...Ban) error
 	// Remove removes bans. One that is not there is no error.

@@ -93,7 +93,8 @@ func TestActivation(t *testing.T) {
 	}
 	close(stop)
 	clients.Wait()
-	s, err := console.NewClient(filepath.Join(folder, "weir.sock")).Status(context.Background())
+	s, err := console.StatusCall.Ask(context.Background(), console.NewClient(filepath.Join(folder, "weir.sock")),
+		console.None{})
 	if err != nil || s.Gates[0].Address != socket.Addr().String() {
 		t.Errorf("%v, %v", s.Gates, err)
 	}

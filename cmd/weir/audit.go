@@ -67,7 +67,7 @@ func (c *auditCommand) Run(t *terminal) error {
 		err error) {
 		all.Entries, err = pages(c.Limit, console.MaxAuditPage, func(n int) ([]store.Entry, bool, error) {
 			q.Limit = n
-			page, err := client.Audit(ctx, q)
+			page, err := console.AuditListCall.Ask(ctx, client, q)
 			all.Next, q.Before = page.Next, page.Next
 			return page.Entries, page.Next != 0, err
 		})
@@ -87,7 +87,7 @@ func (c *auditCommand) lines(t *terminal, q console.AuditQuery) error {
 		if c.Limit > 0 {
 			q.Limit = min(c.Limit-n, console.MaxAuditPage)
 		}
-		page, err := client.Audit(context.Background(), q)
+		page, err := console.AuditListCall.Ask(context.Background(), client, q)
 		if err != nil {
 			return err
 		}

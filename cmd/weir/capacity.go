@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"weir/console"
@@ -22,9 +21,8 @@ func (c *capacityCommand) Validate() error {
 }
 
 func (c *capacityCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.CapacityReport, error) {
-		return client.Capacity(ctx, console.CapacityQuery{Window: c.Window, Top: c.Payers})
-	}, t.capacity)
+	return ask(t, c.target, c.JSON,
+		console.CapacityCall.With(console.CapacityQuery{Window: c.Window, Top: c.Payers}), t.capacity)
 }
 
 // capacity shows how full gates are, what a stamp costs, and who pays.

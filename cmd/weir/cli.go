@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/alecthomas/kong"
+	kongcompletion "github.com/jotaen/kong-completion"
 
 	"weir"
 	"weir/config"
@@ -187,4 +188,90 @@ func (t *terminal) fail(err error) {
 		return
 	}
 	fmt.Fprintln(t.err, "weir:", strings.TrimSpace(err.Error()))
+}
+
+// group puts the commands of a model under the headings that their tags name, and adds the examples, which can be
+// pasted.
+func group(model *kong.Node) {
+	groups := map[string]*kong.Group{}
+	for _, top := range model.Children {
+		title := top.Tag.Get("under")
+		if title == "" {
+			continue
+		}
+		if groups[title] == nil {
+			groups[title] = &kong.Group{Key: title, Title: title + ":"}
+		}
+		for _, leaf := range leavesOf(top) {
+			leaf.Group, leaf.Detail = groups[title], "Example:\n\n    "+leaf.Tag.Get("example")
+		}
+	}
+}
+
+// leavesOf are the commands below a command, or itself.
+func leavesOf(node *kong.Node) []*kong.Node {
+	if node.Leaf() {
+		return []*kong.Node{node}
+	}
+	return node.Leaves(true)
+}
+
+type completionCommand struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
+}
+
+// completionScripts let a shell ask weir how a line can go on. It answers with commands, flags and their values; where
+// there are none, the shell offers files.
+var completionScripts = map[string]string{
+	"bash": `# bash completion for weir, made by "weir completion bash".
+complete -o default -o bashdefault -C weir weir
+`,
+	"zsh": `#compdef weir
+# zsh completion for weir, made by "weir completion zsh".
+_weir() {
+	local -a offered=("${(@f)$(COMP_LINE="${(j: :)words[1,CURRENT]}" weir)}")
+	if [[ -n $offered ]]; then
+		compadd -a offered
+	else
+		_files
+	fi
+}
+# The file is either loaded as the function _weir, or read by source.
+if [[ $funcstack[1] == _weir ]]; then
+	_weir "$@"
+else
+	compdef _weir weir
+fi
+`,
+	"fish": `# fish completion for weir, made by "weir completion fish".
+function __weir_offer
+    set -lx COMP_LINE (commandline -cp)
+    set -l offered (weir)
+    if set -q offered[1]
+        printf '%s\n' $offered
+    else
+        __fish_complete_path (commandline -ct)
+    end
+end
+complete -c weir -f -a '(__weir_offer)'
+`,
+}
+
+// Run prints the script of a shell.
+func (c *completionCommand) Run(t *terminal) error {
+	_, err := io.WriteString(t.out, completionScripts[c.Shell])
+	return err
+}
+
+// completionVariable has the line up to the cursor when a shell asks how it can go on.
+const completionVariable = "COMP_LINE"
+
+// complete tells a shell how the line in COMP_LINE can go on.
+func complete(t *terminal) int {
+	parser, err := newParser(t)
+	if err != nil {
+		return exitFailed
+	}
+	kongcompletion.Register(parser, kongcompletion.WithExitFunc(func(int) {}))
+	return exitOK
 }

@@ -172,7 +172,7 @@ func (g *grange) must(i int, args ...string) string {
 // status is what a node tells of its farm.
 func (g *grange) status(i int) *console.FarmStatus {
 	g.t.Helper()
-	s, err := g.control(i).Status(g.t.Context())
+	s, err := console.StatusCall.Ask(g.t.Context(), g.control(i), console.None{})
 	if err != nil || s.Farm == nil {
 		g.t.Fatalf("no farm: %v", err)
 	}
@@ -194,7 +194,7 @@ func (g *grange) eventually(what string, so func() bool) {
 // banned reports whether a node has a ban of somebody.
 func (g *grange) banned(i int, who string) bool {
 	g.t.Helper()
-	page, err := g.control(i).Bans(g.t.Context(), console.BanQuery{Filter: who})
+	page, err := console.BansCall.Ask(g.t.Context(), g.control(i), console.BanQuery{Filter: who})
 	if err != nil {
 		g.t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func (g *grange) control(i int) *console.Client {
 // bans is what a node tells of its block list.
 func (g *grange) bans(i int) console.BanStatus {
 	g.t.Helper()
-	s, err := g.control(i).Status(g.t.Context())
+	s, err := console.StatusCall.Ask(g.t.Context(), g.control(i), console.None{})
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestFarmIsFlooded(t *testing.T) {
 	offences := uint64(0)
 	for i := range g.nodes {
 		g.eventually("all nodes do what operators say", func() bool {
-			page, err := g.control(i).Bans(t.Context(), console.BanQuery{Filter: "still obeyed"})
+			page, err := console.BansCall.Ask(t.Context(), g.control(i), console.BanQuery{Filter: "still obeyed"})
 			must(err)
 			return page.Total == 1 && g.bans(i).Operators == 1
 		})

@@ -220,7 +220,7 @@ func TestInitPostfix(t *testing.T) {
 	}
 	send("stranger@example.net")
 	if !keeper.Await(func() bool {
-		status, err := s.control.Status(t.Context())
+		status, err := console.StatusCall.Ask(t.Context(), s.control, console.None{})
 		return err == nil && status.Mail != nil && status.Mail.Messages == 1
 	}) {
 		t.Fatalf("the second message does not wait\n%s", mta.Log())

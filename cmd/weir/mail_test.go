@@ -18,6 +18,7 @@ import (
 
 	"weir/console"
 	"weir/internal/testkit/needs"
+	"weir/mail/spool"
 	"weir/store"
 )
 
@@ -204,7 +205,7 @@ func (p *postOffice) AddUser(_ context.Context, by string, u console.NewUser) (c
 	}
 	p.users[u.Name] = &console.UserView{User: store.User{Name: u.Name, Contact: u.Contact, Senders: u.Senders,
 		Language: u.Language, Made: noon, Changed: noon}, LogIn: u.Password != "",
-		Throttles: []console.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
+		Throttles: []spool.Standing{{Throttle: "outgoing", Slack: 1, MSlack: 15, Limits: "rate=1/m stop=20"}}}
 	p.secrets[u.Name] = u.Password
 	p.note(by, "added", u.Name, "")
 	return *p.users[u.Name], nil

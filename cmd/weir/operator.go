@@ -38,7 +38,8 @@ func (c *operatorAddCommand) Run(t *terminal) error {
 		if err != nil {
 			return v, err
 		}
-		return client.AddOperator(ctx, console.NewOperator{Name: c.Name, Role: access.Role(c.Role), Password: password})
+		return console.OperatorAddCall.Ask(ctx, client, console.NewOperator{Name: c.Name, Role: access.Role(c.Role),
+			Password: password})
 	}, func(v *access.OperatorView) {
 		fmt.Fprintf(t.out, "added %s with the role %s\n", printable(v.Name), v.Role)
 	})

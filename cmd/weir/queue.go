@@ -3,10 +3,16 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strings"
 
+	"golang.org/x/term"
+
+	"weir"
 	"weir/console"
 	"weir/internal/tabular"
 	"weir/store"
@@ -219,4 +225,214 @@ func total(of map[store.State]int) (n int) {
 		n += m
 	}
 	return n
+}
+
+// filterFlags say which messages are meant.
+type filterFlags struct {
+	User      string        `placeholder:"NAME" help:"Only messages of this user."`
+	State     string        `placeholder:"STATE" help:"Only messages with a recipient in this state: ready, sending, delayed, held, pooled or withheld."`
+	Sender    string        `placeholder:"TEXT" help:"Only messages with this text in the sender address; <> for messages without one."`
+	Recipient string        `placeholder:"TEXT" help:"Only messages with this text in a recipient address."`
+	Domain    string        `placeholder:"DOMAIN" help:"Only messages with a recipient in this domain; .example.com also means what is below."`
+	Subject   string        `placeholder:"TEXT" help:"Only messages with this text in the subject."`
+	Older     weir.Duration `placeholder:"TIME" help:"Only messages received longer ago: 3d."`
+	Newer     weir.Duration `placeholder:"TIME" help:"Only messages received within this time: 2h."`
+	Larger    weir.Size     `placeholder:"SIZE" help:"Only messages larger than this: 1MB."`
+	Smaller   weir.Size     `placeholder:"SIZE" help:"Only messages smaller than this."`
+}
+
+func (c *filterFlags) Validate() error {
+	_, err := c.state()
+	return err
+}
+
+func (c *filterFlags) state() (s store.State, err error) {
+	if c.State == "" {
+		return 0, nil
+	}
+	if err := s.UnmarshalText([]byte(c.State)); err != nil {
+		names := make([]string, len(store.States))
+		for i, s := range store.States {
+			names[i] = s.String()
+		}
+		return 0, fmt.Errorf("--state: %.40q is not a state (one of %s)", c.State, strings.Join(names, ", "))
+	}
+	return s, nil
+}
+
+// filter is what the flags say.
+func (c *filterFlags) filter() console.MailFilter {
+	f := console.MailFilter{User: c.User, Sender: c.Sender, Recipient: c.Recipient, Domain: c.Domain,
+		Subject: c.Subject, Older: c.Older, Newer: c.Newer, Larger: c.Larger, Smaller: c.Smaller}
+	f.State, _ = c.state()
+	return f
+}
+
+type queueTrackCommand struct {
+	target
+	JSON bool   `name:"json" help:"Print it as JSON."`
+	What string `arg:"" name:"id-or-address" help:"The id of a message, here or at the server before or after; its Message-ID; or a part of the address of a recipient, with the @."`
+}
+
+func (c *queueTrackCommand) query() (q console.TrackQuery, err error) {
+	if q.ID, err = mailID(c.What); err != nil {
+		q.Recipient = c.What
+	}
+	if len(c.What) < 6 && !strings.Contains(c.What, "@") {
+		return q, errors.New("name the id of a message, or an address with its @")
+	}
+	return q, nil
+}
+
+func (c *queueTrackCommand) Validate() error {
+	_, err := c.query()
+	return err
+}
+
+func (c *queueTrackCommand) Run(t *terminal) error {
+	q, _ := c.query()
+	return ask(t, c.target, c.JSON, console.MailTrackCall.With(q), t.track)
+}
+
+func (t *terminal) track(all *console.Track) {
+	if len(all.Mails) > 0 {
+		t.queue(&console.MailPage{Mails: all.Mails})
+		fmt.Fprintln(t.out)
+	}
+	if len(all.Attempts) > 0 {
+		rows := table{heads: []string{"when", "mail", "user", "recipient", "result", "id there", "said"}}
+		for _, s := range all.Attempts {
+			rows.row(text(moment(s.At)), text(s.Mail.String()), text(s.User), text(s.Address), text(s.Result),
+				text(s.Queue), text(s.Status))
+		}
+		t.write(&rows)
+		fmt.Fprintln(t.out)
+	}
+	if len(all.Acts) > 0 {
+		t.audit(&console.AuditPage{Entries: all.Acts})
+	}
+}
+
+type mailFlags struct {
+	target
+	JSON bool     `name:"json" help:"Print what was done as JSON."`
+	IDs  []string `arg:"" optional:"" name:"id" help:"The ids of the messages, as weir queue list shows them."`
+}
+
+func (c *mailFlags) Validate() error {
+	for _, text := range c.IDs {
+		if _, err := mailID(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *mailFlags) ids() (ids []store.MailID) {
+	for _, text := range c.IDs {
+		if id, _ := mailID(text); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+type allFlags struct {
+	mailFlags
+	filterFlags
+	All    bool `help:"All messages that match what is given. Only recipients that match are acted on."`
+	DryRun bool `help:"With --all: show how many messages match, and change nothing."`
+}
+
+// check checks the flags of an act that needs a filter, or not.
+func (c *allFlags) check(needs bool) error {
+	given := c.filterFlags != filterFlags{}
+	switch {
+	case c.All == (len(c.IDs) > 0) || given && !c.All:
+		return errors.New("name messages by their ids, or write --all with --user NAME, --sender TEXT or another filter")
+	case c.All && needs && !given:
+		return errors.New("which messages? (write --all with --user NAME, --sender TEXT, --state held or another filter)")
+	case c.DryRun && !c.All:
+		return errors.New("--dry-run goes with --all")
+	}
+	return cmp.Or(c.filterFlags.Validate(), c.mailFlags.Validate())
+}
+
+func (c *allFlags) Validate() error { return c.check(true) }
+
+// act acts on messages by their ids, or on all that match.
+func (c *allFlags) act(t *terminal, act, done string,
+	call *console.CallOf[console.MailOrder, console.MailResult]) error {
+	if !c.All {
+		return c.run(t, done, call)
+	}
+	o := console.BulkOrder{Act: act, MailFilter: c.filter()}
+	if o.Dry = c.DryRun; o.Dry {
+		done = "would be " + done
+	}
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.BulkResult, error) {
+		progress := func(so console.BulkResult) { fmt.Fprintf(t.err, "%s so far: %s\n", done, count(so.Mails, "message")) }
+		if !term.IsTerminal(int(os.Stderr.Fd())) {
+			progress = nil
+		}
+		return client.Bulk(ctx, o, progress)
+	}, func(r *console.BulkResult) {
+		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "message"), count(r.Recipients, "recipient"))
+	})
+}
+
+type queueReleaseCommand struct{ allFlags }
+
+func (c *queueReleaseCommand) Run(t *terminal) error {
+	return c.act(t, "release", "released", console.QueueReleaseCall)
+}
+
+type queueDeleteCommand struct {
+	allFlags
+	Yes bool `short:"y" help:"Do not ask for confirmation."`
+}
+
+func (c *queueDeleteCommand) Run(t *terminal) error {
+	if !c.Yes && !c.DryRun {
+		what := count(len(c.ids()), "message")
+		if c.All {
+			what = "all held and delayed mail that matches" // --dry-run says how much that is
+		}
+		if err := t.confirm("delete " + what + "? It cannot be brought back."); err != nil {
+			return err
+		}
+	}
+	return c.act(t, "delete", "deleted", console.QueueDeleteCall)
+}
+
+type queueRetryCommand struct{ allFlags }
+
+func (c *queueRetryCommand) Validate() error {
+	if len(c.IDs) == 0 && !c.All {
+		return errors.New("which mail? weir queue list shows them; --all tries everything that waits for another try")
+	}
+	return c.check(false)
+}
+
+func (c *queueRetryCommand) Run(t *terminal) error {
+	return c.act(t, "retry", "to be tried now", console.QueueRetryCall)
+}
+
+// run gives an order and prints what was done. Messages that are missing are listed, and make the command fail.
+func (c *mailFlags) run(t *terminal, done string, call *console.CallOf[console.MailOrder, console.MailResult]) error {
+	var missing []store.MailID
+	err := ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.MailResult, error) {
+		r, err := client.Order(ctx, call, console.MailOrder{Mails: c.ids()})
+		missing = r.Missing
+		return r, err
+	}, func(r *console.MailResult) {
+		fmt.Fprintf(t.out, "%s: %s to %s\n", done, count(r.Mails, "message"), count(r.Recipients, "recipient"))
+	})
+	if err != nil || len(missing) == 0 {
+		return err
+	}
+	for _, id := range missing {
+		fmt.Fprintf(t.err, "weir: %s is not in the queue, or there is nothing of it to which this could be done\n", id)
+	}
+	return errTold
 }

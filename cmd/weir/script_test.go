@@ -85,7 +85,8 @@ func runScripts(t *testing.T, folder string) {
 			"notified": notified, "signal": sendSignal, "get": get, "status": status, "keepmail": keepMail,
 			"damage": damage, "written": written,
 			"consoleurl": func(ts *testscript.TestScript, _ bool, _ []string) {
-				s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
+				s, err := console.StatusCall.Ask(context.Background(), console.NewClient(ts.Getenv("WEIR_CONTROL")),
+					console.None{})
 				ts.Check(err)
 				ts.Setenv("WEIR_CONSOLE", "http://"+s.Console)
 			},
@@ -217,7 +218,7 @@ func get(ts *testscript.TestScript, _ bool, args []string) {
 func gate(ts *testscript.TestScript) string { return "http://" + firstGate(ts).Address }
 
 func firstGate(ts *testscript.TestScript) console.GateStatus {
-	s, err := console.NewClient(ts.Getenv("WEIR_CONTROL")).Status(context.Background())
+	s, err := console.StatusCall.Ask(context.Background(), console.NewClient(ts.Getenv("WEIR_CONTROL")), console.None{})
 	ts.Check(err)
 	return s.Gates[0]
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"weir"
 	"weir/config"
@@ -157,3 +158,192 @@ func asFlags(err error) error {
 
 // capital begins a sentence.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+type simulateReachCommand struct {
+	mailLog
+	rule
+	Steal []weir.Rate `placeholder:"RATE" help:"Simulate a stolen account that writes to this many new people, such as 30/h, and show when it is found. May be repeated. Default: 30/h and 300/h."`
+	Users int         `default:"10" placeholder:"N" help:"How many users to list, those with the most flags and recipients first. Default: ${default}."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON."`
+}
+
+func (c *simulateReachCommand) thefts() (all []simulate.Theft) {
+	rates := c.Steal
+	if len(rates) == 0 {
+		rates = []weir.Rate{{Count: 30, Per: time.Hour}, {Count: 300, Per: time.Hour}}
+	}
+	for _, r := range rates {
+		all = append(all, simulate.Theft{PerHour: 3600 * aSecond(r)})
+	}
+	return all
+}
+
+func (c *simulateReachCommand) Validate() error {
+	all := []error{asFlags(c.mailLog.options().Validate()), c.rule.validate(), checkUsers(c.Users)}
+	for _, mistake := range weir.FieldErrors(simulate.ReachOptions{Steal: c.thefts()}.Validate()) {
+		flag := *mistake
+		if strings.HasPrefix(flag.Path, "steal") {
+			flag.Path, flag.Msg = "steal",
+				strings.Replace(flag.Msg, " is out of bounds", " new people an hour are out of bounds", 1)
+		}
+		all = append(all, fmt.Errorf("--%w", &flag))
+	}
+	return errors.Join(append(all, c.reportFlag.validate(append(slices.Clip(c.Log), c.Config)...))...)
+}
+
+func (c *simulateReachCommand) Run(t *terminal) error {
+	o, err := c.rule.reach()
+	if err != nil {
+		return err
+	}
+	replay, err := simulate.NewReachReplay(simulate.ReachOptions{Reach: o, Steal: c.thefts()})
+	if err != nil {
+		return err
+	}
+	info, err := c.mailLog.read(t, replay.Add)
+	if err != nil {
+		return err
+	}
+	study, err := replay.Study()
+	if err != nil {
+		return err
+	}
+	how := capital(reachLine(o)) + "."
+	report := simulate.ReachReport{ReachStudy: study, Log: info, Rule: how}
+	return c.finish(t, report.Sheet(c.Users), c.JSON, reachFigures{study, info})
+}
+
+// reachFigures is what --json prints.
+type reachFigures struct {
+	*simulate.ReachStudy
+	Log simulate.LogInfo `json:"log"`
+}
+
+// reachLine is one line with the options of a reach throttle.
+func reachLine(o reach.Options) string {
+	var windows []string
+	for _, w := range o.Windows {
+		windows = append(windows, fmt.Sprint(w))
+	}
+	return fmt.Sprintf("threshold %s by the %s, floor %d, over: %s", o.Threshold, strings.Join(windows, " and the "),
+		o.Floor, o.Over)
+}
+
+// maxRates is how many viruses are tried at once.
+const maxRates = 100
+
+type simulateVirusCommand struct {
+	rule
+	Rate              []weir.Rate `placeholder:"RATE" help:"How many messages the virus sends, such as 60/m. May be repeated. Default: 60/m."`
+	RecipientsPerMail int         `default:"1" placeholder:"N" help:"How many recipients each message has. Default: ${default}."`
+	Known             weir.Share  `placeholder:"SHARE" help:"The share of recipients that the user has written to lately, such as 20%. Default: none."`
+	Table             bool        `help:"Print the table of the source document beside what weir does."`
+	reportFlag
+	JSON bool `name:"json" help:"Print the figures as JSON, for the worst moment at which a virus can begin."`
+}
+
+// reportRates are the rates of a report without --rate.
+var reportRates = []weir.Rate{
+	{Count: 1, Per: time.Minute}, {Count: 2, Per: time.Minute}, {Count: 5, Per: time.Minute},
+	{Count: 10, Per: time.Minute}, {Count: 20, Per: time.Minute},
+	{Count: 60, Per: time.Minute}, {Count: 120, Per: time.Minute}, {Count: 455, Per: time.Minute},
+}
+
+func (c *simulateVirusCommand) viruses() (all []simulate.VirusOptions) {
+	rates := c.Rate
+	if len(rates) == 0 {
+		rates = []weir.Rate{{Count: simulate.DefaultVirusRate, Per: time.Minute}}
+		if c.Report != "" { // as many as a picture needs
+			rates = reportRates
+		}
+	}
+	for _, rate := range rates {
+		all = append(all, simulate.VirusOptions{Rate: 60 * aSecond(rate), Recipients: c.RecipientsPerMail,
+			Known: float64(c.Known)})
+	}
+	return all
+}
+
+func (c *simulateVirusCommand) Validate() error {
+	if err := errors.Join(c.rule.validate(), c.reportFlag.validate(c.Config)); err != nil {
+		return err
+	}
+	if c.Table && (len(c.Rate) > 0 || c.RecipientsPerMail != 1 || c.Known != 0) {
+		return errors.New("--table: its viruses are those of the document (leave out --rate, --recipients-per-mail " +
+			"and --known)")
+	}
+	if len(c.Rate) > maxRates {
+		return fmt.Errorf("--rate: %d are too many (at most %d)", len(c.Rate), maxRates)
+	}
+	if c.RecipientsPerMail < 1 {
+		return fmt.Errorf("--recipients-per-mail: %d is out of bounds (between 1 and %d)", c.RecipientsPerMail,
+			simulate.MaxVirusRecipients)
+	}
+	for _, o := range c.viruses() {
+		if o.Rate == 0 {
+			return errors.New("--rate: a virus that sends nothing (write 60/m)")
+		}
+		for _, mistake := range weir.FieldErrors(o.Validate()) {
+			flag := *mistake
+			if flag.Path == "recipients" {
+				flag.Path = "recipients-per-mail"
+			}
+			return fmt.Errorf("--%w", &flag)
+		}
+	}
+	return nil
+}
+
+// virusFigures is what --json prints of a virus: the worst moment to begin, and beside it the best one.
+type virusFigures struct {
+	Rate         float64 `json:"rate"`
+	Passed       int     `json:"passed"`
+	Held         int     `json:"held"`
+	StoppedAfter float64 `json:"stopped_after_s"` // -1: never
+	PassedNew    int     `json:"passed_new"`
+	BestPassed   int     `json:"best_passed"`
+	BestStopped  float64 `json:"best_stopped_after_s"`
+}
+
+func (c *simulateVirusCommand) Run(t *terminal) error {
+	o, err := c.rule.mail()
+	if err != nil {
+		return err
+	}
+	p, err := o.Params("", "") // of a user with no limits of their own
+	if err != nil {
+		return err
+	}
+	report := simulate.VirusReport{Rule: capital(simulate.ParamsLine(p)) + ".",
+		Recipients: fmt.Sprintf("Each mail goes %s.", c.recipients())}
+	if c.Table {
+		report.Recipients, report.Table = "", simulate.VirusTable(p)
+		for _, r := range report.Table {
+			report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: r.Rate, VirusRange: r.Given})
+		}
+		return c.finish(t, report.Sheet(), c.JSON, report.Table)
+	}
+	figures := []virusFigures{}
+	for _, v := range c.viruses() {
+		r, err := simulate.Virus(p, v)
+		if err != nil {
+			return err
+		}
+		report.Viruses = append(report.Viruses, simulate.VirusTried{Rate: v.Rate, VirusRange: r})
+		w := r.Worst
+		figures = append(figures, virusFigures{v.Rate, w.Passed, w.Held, w.StoppedAfter, w.PassedNew, r.Best.Passed,
+			r.Best.StoppedAfter})
+	}
+	return c.finish(t, report.Sheet(), c.JSON, figures)
+}
+
+func (c *simulateVirusCommand) recipients() string {
+	switch {
+	case c.Known > 0:
+		return fmt.Sprintf("to %s, %s of them known to the user", count(c.RecipientsPerMail, "recipient"), c.Known)
+	case c.RecipientsPerMail > 1:
+		return fmt.Sprintf("to %d people who are new", c.RecipientsPerMail)
+	}
+	return "to somebody new"
+}

@@ -280,7 +280,7 @@ func (s *soak) start() {
 	s.control = console.NewClient(filepath.Join(s.folder, "weir.sock"))
 	for n := range soakUsers {
 		user := console.NewUser{Name: soakUser(n), Password: soakPassword, Contact: soakUser(n) + "@private.example"}
-		if _, err := s.control.AddUser(context.Background(), user); err != nil {
+		if _, err := console.UserAddCall.Ask(context.Background(), s.control, user); err != nil {
 			s.Fatal(err)
 		}
 	}
@@ -380,7 +380,7 @@ func (s *soak) turns() int {
 }
 
 func (s *soak) reload() {
-	if err := s.control.Reload(context.Background()); err != nil {
+	if _, err := console.ReloadCall.Ask(context.Background(), s.control, console.None{}); err != nil {
 		s.Errorf("reload: %v", err)
 	}
 }

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -263,4 +266,184 @@ func plainTransport() *http.Transport {
 		MaxResponseHeaderBytes: 1 << 20,
 		ForceAttemptHTTP2:      true,
 	}
+}
+
+// A bar shows on a terminal how far work has come. A nil bar, for a pipe, shows nothing.
+type bar struct {
+	t     *terminal
+	what  string
+	width int
+
+	mu    sync.Mutex
+	began time.Time
+	last  time.Time
+}
+
+// bar returns a bar, or nil if standard error is not a terminal.
+func (t *terminal) bar(what string) *bar {
+	if !t.errTTY || os.Getenv("TERM") == "dumb" {
+		return nil
+	}
+	return &bar{t: t, what: what, width: cmp.Or(widthOf(t.err), 80)}
+}
+
+// How often a bar is drawn, and how long work takes before it is shown at all.
+const (
+	barEvery = 100 * time.Millisecond
+	barAfter = 300 * time.Millisecond
+)
+
+func (b *bar) show(done, expected stamp.Work) {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if b.began.IsZero() {
+		b.began = now
+	}
+	if now.Sub(b.began) < barAfter || now.Sub(b.last) < barEvery {
+		return
+	}
+	b.last = now
+	fmt.Fprintf(b.t.err, "\r\x1b[K%s", b.line(float64(done)/max(float64(expected), 1), now.Sub(b.began)))
+}
+
+// bytes is show for bytes.
+func (b *bar) bytes(done, total int64) { b.show(stamp.Work(max(done, 0)), stamp.Work(max(total, 0))) }
+
+// line is the bar as text. How much work there is depends on luck: beyond the expected amount it may end any moment.
+func (b *bar) line(share float64, passed time.Duration) string {
+	left := "any moment now"
+	if rest := passed.Seconds() * (1 - share) / max(share, 1e-9); rest > 24*3600 {
+		left = "more than a day left"
+	} else if share < 1 {
+		left = fmt.Sprintf("about %s left", weir.Duration(rest)*weir.Duration(time.Second))
+	}
+	share = min(share, 0.99)
+	text := fmt.Sprintf(" %3.0f%%  %s", 100*share, left)
+	width := min(b.width-len(b.what)-len(text)-4, 40)
+	if width < 5 {
+		return fmt.Sprintf("%s%.*s", b.what, max(b.width-len(b.what)-1, 0), text)
+	}
+	full := int(share * float64(width))
+	return fmt.Sprintf("%s [%s%s]%s", b.what, strings.Repeat("=", full), strings.Repeat(" ", width-full), text)
+}
+
+func (b *bar) clear() {
+	if b == nil {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.last.IsZero() {
+		fmt.Fprint(b.t.err, "\r\x1b[K")
+	}
+	b.began, b.last = time.Time{}, time.Time{}
+}
+
+type stampMailCommand struct {
+	Params   string        `required:"" placeholder:"URL|FILE" help:"The parameters that the mail server publishes."`
+	To       []string      `sep:"none" placeholder:"ADDRESS" help:"A recipient of the message. May be repeated. Default: To, Cc and Bcc of the message."`
+	Also     []string      `arg:"" optional:"" name:"address" help:"The same as --to, for scripts that replace sendmail."`
+	StripBcc bool          `help:"Remove Bcc from the message. By default that is left to sendmail, which may need to read it first."`
+	MaxTime  time.Duration `default:"5m" placeholder:"TIME" help:"The longest time to work on all stamps of the message. Default: 5m."`
+	JSON     bool          `name:"json" help:"Print what was paid as JSON, on standard error. Standard output has the message."`
+}
+
+// A mailReport is what --json tells.
+type mailReport struct {
+	Recipients []string `json:"recipients"`
+	Replaced   int      `json:"replaced"`
+	Algorithm  string   `json:"algorithm"`
+	Work       uint64   `json:"work"`
+	Seconds    float64  `json:"seconds"`
+	Operations float64  `json:"operations_per_second"`
+}
+
+func (c *stampMailCommand) Validate() error {
+	if c.MaxTime <= 0 {
+		return errors.New("--max-time: it must be longer than zero")
+	}
+	return nil
+}
+
+// Run stamps a message. It is written when everything has gone well, and not before.
+func (c *stampMailCommand) Run(t *terminal) error {
+	m, err := payer.ReadMail(os.Stdin)
+	if err != nil {
+		return notPaid(err)
+	}
+	ctx, release := interruptible()
+	defer release()
+	params, err := c.params(ctx)
+	if err != nil {
+		return fmt.Errorf("the parameters %s: %w", c.Params, err)
+	}
+	bar := t.bar("stamping")
+	p, err := m.Stamp(ctx, time.Now(), params, append(c.To, c.Also...),
+		payer.Options{MaxTime: c.MaxTime, Progress: bar.show})
+	bar.clear()
+	if err != nil {
+		return notPaid(err)
+	}
+	if c.StripBcc {
+		m.StripBcc()
+	}
+	if _, err := m.WriteTo(t.out); err != nil {
+		return err
+	}
+	if c.JSON {
+		told := &terminal{out: t.err}
+		return told.json(mailReport{p.Recipients, p.Replaced, p.Algorithm.String(), uint64(p.Work), inSeconds(p.Took),
+			perSecond(p.Operations, p.Took)})
+	}
+	return nil
+}
+
+func (c *stampMailCommand) params(ctx context.Context) (stamp.MailParams, error) {
+	if !strings.HasPrefix(c.Params, "http://") && !strings.HasPrefix(c.Params, "https://") {
+		f, err := os.Open(c.Params)
+		if err != nil {
+			return stamp.MailParams{}, errors.Unwrap(err)
+		}
+		defer f.Close()
+		return readParams(f)
+	}
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.Params, nil)
+	if err != nil {
+		return stamp.MailParams{}, err
+	}
+	r.Header.Set("User-Agent", "weir/"+versionOf().Version)
+	resp, err := (&http.Client{Transport: plainTransport()}).Do(r)
+	switch {
+	case errors.Is(err, context.Canceled):
+		return stamp.MailParams{}, errors.New("interrupted")
+	case errors.Is(err, context.DeadlineExceeded):
+		return stamp.MailParams{}, errors.New("no answer within 20s")
+	case err != nil:
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // the URL is named already
+		}
+		return stamp.MailParams{}, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return stamp.MailParams{}, fmt.Errorf("the answer is %s", resp.Status)
+	}
+	return readParams(resp.Body)
+}
+
+func readParams(r io.Reader) (stamp.MailParams, error) {
+	p, err := stamp.ReadMailParams(r)
+	if errors.Is(err, stamp.ErrAlgorithm) {
+		return p, errors.New("they are for an algorithm that mail cannot be stamped with")
+	}
+	if _, syntax := errors.AsType[*json.SyntaxError](err); syntax || errors.Is(err, stamp.ErrMalformed) {
+		return p, errors.New("not what a weir publishes, or of a later version")
+	}
+	return p, err
 }

@@ -16,7 +16,7 @@ type statusCommand struct {
 }
 
 func (c *statusCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, (*console.Client).Status, t.status)
+	return ask(t, c.target, c.JSON, console.StatusCall.With(console.None{}), t.status)
 }
 
 func (t *terminal) status(s *console.Status) {

@@ -60,7 +60,7 @@ func TestLogThatNobodyReads(t *testing.T) {
 	if _, err := manager.Read(make([]byte, 4096)); err != nil {
 		t.Fatal(err)
 	}
-	status, err := console.NewClient(control).Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), console.NewClient(control), console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"time"
+	"weir/console"
 )
 
 type upgradeCommand struct {
@@ -26,7 +27,7 @@ func (c *upgradeCommand) Run(t *terminal) error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), c.Wait)
 	defer cancel()
-	before, err := client.Status(ctx)
+	before, err := console.StatusCall.Ask(ctx, client, console.None{})
 	if err != nil {
 		return err
 	}
@@ -34,7 +35,7 @@ func (c *upgradeCommand) Run(t *terminal) error {
 		return err
 	}
 	for {
-		after, err := client.Status(ctx)
+		after, err := console.StatusCall.Ask(ctx, client, console.None{})
 		if err == nil && after.Started.After(before.Started) && after.State == "serving" {
 			_, err := fmt.Fprintf(t.out, "%s serves in the place of %s\n", after.Version, before.Version)
 			return err

@@ -75,7 +75,7 @@ func TestUpgrade(t *testing.T) {
 	}
 	t.Logf("answered: %v, none refused", answered)
 	client := console.NewClient(control)
-	before, err := client.Status(context.Background())
+	before, err := console.StatusCall.Ask(context.Background(), client, console.None{})
 	if err != nil || len(before.Gates) != 2 {
 		t.Fatalf("%d gates, %v", len(before.Gates), err)
 	}
@@ -86,7 +86,7 @@ func TestUpgrade(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "the old weir goes on") || !strings.Contains(string(out), `unknown key "htp"`) {
 		t.Errorf("%v: %s", err, out)
 	}
-	after, err := client.Status(context.Background())
+	after, err := console.StatusCall.Ask(context.Background(), client, console.None{})
 	if err != nil || !after.Started.Equal(before.Started) {
 		t.Errorf("the old weir does not go on: %v", err)
 	}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 
 	"weir/console"
@@ -81,7 +83,7 @@ func (c *userAddCommand) Run(t *terminal) error {
 				return added, err
 			}
 		}
-		return client.AddUser(ctx, u)
+		return console.UserAddCall.Ask(ctx, client, u)
 	}, maySend)
 }
 
@@ -158,9 +160,7 @@ func stateOf(u *console.UserView) (string, tabular.Tint) {
 type userShowCommand struct{ userFlags }
 
 func (c *userShowCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.UserView, error) {
-		return client.User(ctx, c.Name)
-	}, t.user)
+	return ask(t, c.target, c.JSON, console.UserShowCall.With(console.Name{Name: c.Name}), t.user)
 }
 
 func (t *terminal) user(u *console.UserView) {
@@ -237,13 +237,13 @@ type userPasswdCommand struct {
 }
 
 func (c *userPasswdCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (console.Changed, error) {
 		password, err := c.read(t, c.Name)
 		if err != nil {
-			return nil, err
+			return console.Changed{}, err
 		}
-		return map[string]string{"changed": c.Name}, client.Passwd(ctx, c.Name, password)
-	}, func(*map[string]string) { fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name)) })
+		return console.UserPasswdCall.Ask(ctx, client, console.UserPassword{Name: c.Name, Password: password})
+	}, func(*console.Changed) { fmt.Fprintf(t.out, "the password of %s is changed\n", printable(c.Name)) })
 }
 
 type userRemoveCommand struct {
@@ -252,16 +252,174 @@ type userRemoveCommand struct {
 }
 
 func (c *userRemoveCommand) Run(t *terminal) error {
-	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (map[string]string, error) {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (r console.Removed, err error) {
 		if !c.Yes {
 			if err := t.confirm("remove the user " + printable(c.Name) + "?"); err != nil {
-				return nil, err
+				return r, err
 			}
 		}
-		return map[string]string{"removed": c.Name}, client.RemoveUser(ctx, c.Name)
-	}, func(*map[string]string) {
+		return console.UserRemoveCall.Ask(ctx, client, console.Name{Name: c.Name})
+	}, func(*console.Removed) {
 		fmt.Fprintf(t.out,
 			"%s is no longer a user; what waited in their delay queue is held (weir queue list --user %[1]s)\n",
 			printable(c.Name))
 	})
+}
+
+type userHistoryCommand struct {
+	userFlags
+	Last int `placeholder:"N" default:"20" help:"Show at most this many changes of each throttle, the latest last; 0 for all that are kept. Default: 20."`
+}
+
+func (c *userHistoryCommand) Validate() error {
+	if err := checkLimit(c.Last); err != nil {
+		return err
+	}
+	return c.userFlags.Validate()
+}
+
+func (c *userHistoryCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, console.UserHistoryCall.With(console.Name{Name: c.Name}),
+		func(h *console.UserHistory) { t.userHistory(h, c.Last) })
+}
+
+// userColumns are what is shown of a user's past, by kind of throttle.
+var userColumns = map[string][]struct {
+	head string
+	of   console.Measure
+}{
+	"mail": {{"waiting", console.Waiting}, {"stop above", console.StopAbove}, {"slack", console.Slack},
+		{"mslack", console.MSlack}, {"working set", console.WorkingSet}},
+	"reach": {{"new in an hour", console.NewInHour}, {"limit", console.HourLimit}, {"new in a day", console.NewInDay},
+		{"limit", console.DayLimit}, {"new in a week", console.NewInWeek}, {"limit", console.WeekLimit}},
+}
+
+func (t *terminal) userHistory(h *console.UserHistory, last int) {
+	fmt.Fprintf(t.out, "%s since %s, until %s, in recipients\n", printable(h.User), moment(h.Since), moment(h.At))
+	if len(h.Throttles) == 0 {
+		fmt.Fprintln(t.out, "no throttle knows this user yet")
+	}
+	for i := range h.Throttles {
+		s := &h.Throttles[i]
+		fmt.Fprintf(t.out, "\n%s (%s)\n", printable(s.Name), s.Kind)
+		rows := table{heads: []string{"when", "state"}}
+		for _, c := range userColumns[s.Kind] {
+			if s.Columns[c.of] != nil {
+				rows.heads = append(rows.heads, c.head)
+			}
+		}
+		from := 0
+		if last > 0 {
+			from = max(0, len(s.At)-last)
+		}
+		for k := from; k < len(s.At); k++ {
+			state := "sends"
+			switch {
+			case at(s, console.UserStopped, k) == 1:
+				state = "stopped"
+			case at(s, console.UserFlagged, k) == 1:
+				state = "flagged"
+			}
+			row := []cell{text(moment(s.Time(k))), text(state)}
+			for _, c := range userColumns[s.Kind] {
+				if s.Columns[c.of] == nil {
+					continue
+				}
+				v, shown := at(s, c.of, k), ""
+				if !math.IsNaN(v) {
+					shown = strconv.FormatFloat(math.Round(v*10)/10, 'f', -1, 64)
+				}
+				row = append(row, cell{text: shown, right: true})
+			}
+			rows.row(row...)
+		}
+		t.write(&rows)
+	}
+}
+
+// at is a value of a series, or NaN.
+func at(s *console.Series, m console.Measure, k int) float64 {
+	if v := s.Columns[m]; k < len(v) {
+		return float64(v[k])
+	}
+	return math.NaN()
+}
+
+type userSetCommand struct {
+	userFlags
+	Changes []string `arg:"" name:"change" help:"contact=ADDRESS, language=de (empty: the usual one), senders=A,B (senders+=C and senders-=A), disabled=true, or a personal limit, as in the configuration of the throttle: stop=50, rate=5/m, exempt=true. An empty value removes a personal limit: stop="`
+}
+
+func (c *userSetCommand) Validate() error {
+	if _, err := changeOf(c.Name, c.Changes); err != nil {
+		return err
+	}
+	return c.userFlags.Validate()
+}
+
+func (c *userSetCommand) Run(t *terminal) error {
+	return ask(t, c.target, c.JSON, func(client *console.Client, ctx context.Context) (u console.UserView, err error) {
+		change, err := changeOf(c.Name, c.Changes)
+		if err != nil {
+			return u, err
+		}
+		return console.UserSetCall.Ask(ctx, client, change)
+	}, t.user)
+}
+
+func changeOf(name string, changes []string) (console.UserChange, error) {
+	u := console.UserChange{Name: name}
+	seen := map[string]bool{}
+	for _, text := range changes {
+		key, value, found := strings.Cut(text, "=")
+		if !found || key == "" {
+			return u, fmt.Errorf("%.80q is not a change (write stop=50)", text)
+		}
+		if seen[key] {
+			return u, fmt.Errorf("%s: given twice", key)
+		}
+		seen[key] = true
+		switch key {
+		case "contact":
+			u.Contact = &value
+		case "language":
+			u.Language = &value
+		case "senders":
+			all := listOf(value)
+			u.Senders = &all
+		case "senders+":
+			u.AddSenders = listOf(value)
+		case "senders-":
+			u.RemoveSenders = listOf(value)
+		case "disabled":
+			on, err := strconv.ParseBool(value)
+			if err != nil {
+				return u, fmt.Errorf("disabled: %.40q is neither true nor false", value)
+			}
+			u.Disabled = &on
+		case "password":
+			return u,
+				errors.New("password: everybody could read it in the list of processes (weir user passwd asks for it)")
+		default:
+			if strings.Trim(key, "abcdefghijklmnopqrstuvwxyz_") != "" {
+				return u, fmt.Errorf("%.80q is not the name of a limit (write stop=50)", key)
+			}
+			if u.Limits == nil {
+				u.Limits = map[string]string{}
+			}
+			u.Limits[key] = value
+		}
+	}
+	return u, nil
+}
+
+// listOf splits a list at commas.
+func listOf(text string) []string {
+	list := []string{}
+	for s := range strings.SplitSeq(text, ",") {
+		if s = strings.TrimSpace(s); s != "" {
+			list = append(list, s)
+		}
+	}
+	return list
 }

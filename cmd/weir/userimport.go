@@ -110,7 +110,7 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 	note := func(what, text string) {
 		all.Lines = append(all.Lines, importedUser{e.Line, e.Name, what, text})
 	}
-	u, err := client.User(ctx, e.Name)
+	u, err := console.UserShowCall.Ask(ctx, client, console.Name{Name: e.Name})
 	known := err == nil && !u.Made.IsZero()
 	var answer *console.Error
 	if err != nil && !(errors.As(err, &answer) && answer.Code == http.StatusNotFound) {
@@ -142,8 +142,9 @@ func (c *userImportCommand) one(ctx context.Context, client *console.Client, e *
 		all.Changed++
 		note("changed", strings.Join(texts, ", "))
 	default:
-		if u, err = client.AddUser(ctx, console.NewUser{Name: e.Name, Contact: e.Contact, Language: e.Language,
-			Old: !c.New, Dry: c.DryRun}); err != nil {
+		if u, err = console.UserAddCall.Ask(ctx, client, console.NewUser{Name: e.Name, Contact: e.Contact,
+			Language: e.Language,
+			Old:      !c.New, Dry: c.DryRun}); err != nil {
 			return wrongOr(err, all, note)
 		}
 		if before := seen[u.Name]; before > 0 { // with --dry-run nobody was added

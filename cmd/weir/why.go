@@ -120,3 +120,62 @@ func verdictTint(v weir.Verdict) tabular.Tint {
 	}
 	return tabular.Warn
 }
+
+type refusalsCommand struct {
+	target
+	Throttle string `placeholder:"NAME" help:"Only those of this throttle."`
+	ID       string `name:"id" placeholder:"ID" help:"Only the request with this id, as the answer and the access log show it."`
+	Who      string `placeholder:"WHO" help:"Only those of this account (as the access log shows it), network, address or mail user."`
+	Limit    int    `placeholder:"N" default:"50" help:"Show at most this many, the latest first; 0 for all that are kept. Default: 50."`
+	JSON     bool   `name:"json" help:"Print the refusals as JSON."`
+}
+
+func (c *refusalsCommand) Validate() error { return checkLimit(c.Limit) }
+
+func (c *refusalsCommand) Run(t *terminal) error {
+	q := console.RefusalQuery{Throttle: c.Throttle, ID: c.ID, Who: c.Who, Limit: min(c.Limit, console.MaxRefusals)}
+	return ask(t, c.target, c.JSON, console.RefusalsListCall.With(q), t.refusals)
+}
+
+func (t *terminal) refusals(p *console.RefusalPage) {
+	if len(p.Refusals) == 0 {
+		fmt.Fprintln(t.out, "nobody was refused lately")
+		return
+	}
+	rows := table{heads: []string{"when", "gate", "who", "source", "what", "id"}}
+	for _, r := range p.Refusals {
+		what := r.Text
+		if r.Shadow {
+			what = "in shadow: " + what
+		}
+		rows.row(text(moment(r.At)), text(r.Gate), text(r.Name), text(r.Source), text(what), text(r.ID))
+	}
+	t.write(&rows)
+	if p.Left > 0 {
+		fmt.Fprintf(t.out, "%d more came too fast to be kept since the start (weir status counts all)\n", p.Left)
+	}
+}
+
+// rules is a table of limits and how much is left of them.
+type rules struct{ table }
+
+func ruleTable() *rules {
+	return &rules{table{heads: []string{"throttle", "rule", "left", "limit", "unit", "per", "room again"}}}
+}
+
+func (r *rules) add(throttle string, all []console.Rule) {
+	for _, rule := range all {
+		left, limit, unit := number(rule.Remaining), number(rule.Limit), rule.Unit
+		if unit == "bytes" {
+			left.text, limit.text, unit = weir.Size(rule.Remaining).String(), weir.Size(rule.Limit).String(), ""
+		}
+		if rule.Remaining == 0 {
+			left.tint = tabular.Bad
+		}
+		reset := ""
+		if !rule.Reset.IsZero() {
+			reset = rule.Reset.Local().Format("2006-01-02 15:04:05.000")
+		}
+		r.row(text(throttle), text(rule.Rule), left, limit, text(unit), text(rule.Per), text(reset))
+	}
+}

@@ -231,7 +231,8 @@ xdp: [{interface: %s, bloom: {rate: 10/s}}]
 	s := &served{Cmd: &exec.Cmd{Path: copied, Args: []string{"weir", "serve", "-c", config},
 		SysProcAttr: &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}}}
 	s.start(t, near)
-	status, err := console.NewClient(filepath.Join(folder, "data", "weir.sock")).Status(t.Context())
+	status, err := console.StatusCall.Ask(t.Context(), console.NewClient(filepath.Join(folder, "data", "weir.sock")),
+		console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package docstest
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -144,9 +145,11 @@ var metricName = regexp.MustCompile(`\bweir_(?:throttle|auth|quota|bloom|stamp|c
 // TestMetrics: the table of metrics is complete, and nothing else is promised anywhere.
 func TestMetrics(t *testing.T) {
 	files, err := filepath.Glob(root + "/console/*.go")
-	if err != nil {
+	parts, err2 := filepath.Glob(root + "/throttle/*/*.go") // their figures have tags
+	if err := errors.Join(err, err2); err != nil {
 		t.Fatal(err)
 	}
+	files = append(files, parts...)
 	var real []string
 	for _, f := range files {
 		if strings.HasSuffix(f, "_test.go") {

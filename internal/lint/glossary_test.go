@@ -62,7 +62,7 @@ var wrongs = []wrong{
 	{word: "branch", in: names},
 	{word: "placement", in: all},
 	{word: "frame", in: types},
-	{word: "edge", in: names, except: "console/userplots.go throttle/bloom/limiter.go lab"}, // of a plot, of a unit of time
+	{word: "edge", in: names, except: "console/users.go throttle/bloom/limiter.go lab"}, // of a plot, of a unit of time
 	{word: "front", in: types},
 	{word: "reservation", in: code},
 	{word: "office", in: names},

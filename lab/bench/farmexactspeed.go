@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"weir"
+	"weir/console"
 	"weir/farm"
 	"weir/farm/redis"
 	"weir/lab/machine"
@@ -213,7 +214,7 @@ func enough(calls, failed uint64) {
 
 // answers fails where the engine of a node did not answer it.
 func answers(r *running) {
-	s := try(r.control.Status(context.Background()))
+	s := try(console.StatusCall.Ask(context.Background(), r.control, console.None{}))
 	if s.Farm == nil || s.Farm.Counters == nil {
 		check(errors.New("the node tells nothing of its engine"))
 	}

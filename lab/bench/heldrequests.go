@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"sync"
 	"time"
+	"weir/console"
 
 	"golang.org/x/sys/unix"
 )
@@ -117,7 +118,8 @@ func (r *running) useUp(n int) {
 // waiting waits until n requests are in line. It looks again after each pause.
 func (r *running) waiting(n int, pause time.Duration) {
 	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
-		if try(r.control.Status(context.Background())).Throttles[0].Table.Waiting == n {
+		if try(console.StatusCall.Ask(context.Background(), r.control,
+			console.None{})).Throttles[0].Table.Waiting == n {
 			return
 		}
 		time.Sleep(pause)

@@ -113,7 +113,7 @@ func (t *trial) kill(binary, folder string, times int) *killed {
 func (r *running) emptied() {
 	var left console.MailPage
 	until(func() bool {
-		left = try(r.control.Queue(context.Background(), store.MessageQuery{}, 1))
+		left = try(console.QueueListCall.Ask(context.Background(), r.control, console.MailQuery{Limit: 1}))
 		return len(left.Mails) == 0
 	}, func() error { return fmt.Errorf("mail is still there: %+v", left.Mails[0]) })
 }

@@ -186,7 +186,7 @@ func (t *trial) startFarm(nodes int, more string) (all []*running) {
 	}
 	for _, r := range all {
 		check(r.Await(context.Background(), func() bool {
-			s, err := r.control.Status(context.Background())
+			s, err := console.StatusCall.Ask(context.Background(), r.control, console.None{})
 			if err != nil || s.Farm == nil {
 				return false
 			}
@@ -229,7 +229,7 @@ func (t *trial) runWeir(folder, config string, log io.Writer, command ...string)
 	t.cleanup(p.Stop)
 	r := &running{Process: p, control: console.NewClient(filepath.Join(folder, "weir.sock"))}
 	err := p.Await(context.Background(), func() bool {
-		s, err := r.control.Status(context.Background())
+		s, err := console.StatusCall.Ask(context.Background(), r.control, console.None{})
 		if err != nil || len(s.Gates) != 1 {
 			return false
 		}

@@ -18,6 +18,7 @@ import (
 	"weir/config"
 	"weir/console"
 	"weir/internal/testkit/needs"
+	"weir/throttle/bloom"
 )
 
 // TestCrowd: each network has its volley, a few come at a time and none is left out.
@@ -187,7 +188,7 @@ func aBloomReport() SceneReport {
 			Actors: []ActorReport{{"people", People, 40, Figures{51, 51, 0, 0, 22, 82, 0}, 0},
 				{"flood", Flood, 1560, Figures{37156, 722, 36434, 0, 22, 84, 0}, 0},
 				{"next door", Flood, 43_210, Figures{4321, 0, 4321, 0, 0.2, 1.4, 0}, 0}},
-			Bloom: &console.Bloom{Bytes: 12_946_304, Attackers: 41_973, Collateral: 7e-5},
+			Bloom: &console.Bloom{Stats: bloom.Stats{Bytes: 12_946_304, Attackers: 41_973, Collateral: 7e-5}},
 		},
 		Without: Half{
 			People: Figures{14, 7, 0, 7, 115, 168, 0}, Flood: Figures{5122, 1942, 0, 3180, 96, 270, 0}, Seconds: 2.6,

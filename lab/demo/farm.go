@@ -188,7 +188,7 @@ func (f *farmland) ready(s *Stage) error {
 // together reports whether each node sees all of them.
 func (f *farmland) together(ctx context.Context) bool {
 	for _, node := range f.asks {
-		status, err := node.Status(ctx)
+		status, err := console.StatusCall.Ask(ctx, node, console.None{})
 		if err != nil || status.Farm == nil {
 			return false
 		}

@@ -103,7 +103,7 @@ func TestFarmCast(t *testing.T) {
 // shadowed fails the test unless all throttles of a node are in shadow, or none is.
 func shadowed(t *testing.T, node *console.Client, name string, want bool) {
 	t.Helper()
-	status, err := node.Status(t.Context())
+	status, err := console.StatusCall.Ask(t.Context(), node, console.None{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -305,7 +305,7 @@ func (c *chased) listed(ctx context.Context, nodes []*console.Client) (n int64) 
 	on := map[string]int{}
 	for _, node := range nodes {
 		for after, more := "", true; more; more = after != "" {
-			page, err := node.Bans(ctx, console.BanQuery{After: after})
+			page, err := console.BansCall.Ask(ctx, node, console.BanQuery{After: after})
 			if err != nil {
 				return 0
 			}

@@ -245,8 +245,9 @@ func (h *house) admit() error {
 	if h.weir == nil {
 		return nil
 	}
-	_, err := h.weir.control.AddOperator(context.Background(), console.NewOperator{Name: console.DemoVisitor,
-		Role: access.Act, Password: h.key})
+	_, err := console.OperatorAddCall.Ask(context.Background(), h.weir.control,
+		console.NewOperator{Name: console.DemoVisitor,
+			Role: access.Act, Password: h.key})
 	return err
 }
 

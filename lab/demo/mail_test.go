@@ -11,6 +11,7 @@ import (
 
 	"weir"
 	"weir/config"
+	"weir/console"
 	"weir/throttle/outbreak"
 )
 
@@ -175,7 +176,7 @@ func TestVisitor(t *testing.T) {
 	if !th.will(func(t *theft) bool { return t.notice != nil }) {
 		t.Fatal("no notice")
 	}
-	if _, err := s.control.Release(t.Context(), orderAll(th.owner.name)); err != nil {
+	if _, err := console.QueueReleaseCall.Ask(t.Context(), s.control, orderAll(th.owner.name)); err != nil {
 		t.Fatal(err)
 	}
 	p.finish()

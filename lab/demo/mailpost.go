@@ -86,7 +86,7 @@ func (p *post) ready() error {
 		all = append(all, w)
 	}
 	for _, w := range all {
-		if _, err := p.stage.control.AddUser(context.Background(),
+		if _, err := console.UserAddCall.Ask(context.Background(), p.stage.control,
 			console.NewUser{Name: w.name, Password: w.password, Contact: w.contact}); err != nil {
 			return err
 		}

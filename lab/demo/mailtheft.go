@@ -175,7 +175,7 @@ type deeds struct {
 }
 
 func (p *post) deeds(t *theft) (d deeds) {
-	page, err := p.stage.control.Audit(context.Background(), console.AuditQuery{Limit: maxEntries})
+	page, err := console.AuditListCall.Ask(context.Background(), p.stage.control, console.AuditQuery{Limit: maxEntries})
 	if err != nil {
 		return d
 	}
@@ -212,7 +212,8 @@ func (p *post) report() *Mail {
 	d := p.deeds(t)
 	m.Deleted, m.Released, m.visitors = d.deleted, d.released, p.visitors.Load()
 	m.Arrived, m.Again = p.arrived(t)
-	if u, err := p.stage.control.User(context.Background(), t.owner.name); err == nil {
+	if u, err := console.UserShowCall.Ask(context.Background(), p.stage.control,
+		console.Name{Name: t.owner.name}); err == nil {
 		m.Resumed = !u.Stopped()
 	}
 	return m

@@ -77,11 +77,24 @@ func TestVisitors(t *testing.T) {
 	h := newHouse(t, quotaScene(), cheap)
 	h.flood, h.stay = time.Hour, time.Hour // they go when they are sent
 	ctx, client := t.Context(), h.weir.control
-	refuses(t, "no such scene", client.FloodDemo(ctx, "moon"), http.StatusNotFound)
-	refuses(t, "to stop nobody", client.StopDemo(ctx, "quota"), http.StatusConflict)
-	refuses(t, "to pay where nobody asks", client.PayDemo(ctx, "quota", true), http.StatusBadRequest)
-	refuses(t, "nobody who could pay", client.PayDemo(ctx, "stamps", true), http.StatusConflict)
-	if page, err := client.DemoScenes(ctx); err != nil || len(page.Scenes) != 2 || page.Scenes[0].Playing != "" ||
+	flood := func(scene string) error {
+		_, err := console.DemoFloodCall.Ask(ctx, client, console.DemoWhich{Scene: scene})
+		return err
+	}
+	stop := func(scene string) error {
+		_, err := console.DemoStopCall.Ask(ctx, client, console.DemoWhich{Scene: scene})
+		return err
+	}
+	pay := func(scene string, on bool) error {
+		_, err := console.DemoPayCall.Ask(ctx, client, console.DemoPay{Scene: scene, On: on})
+		return err
+	}
+	refuses(t, "no such scene", flood("moon"), http.StatusNotFound)
+	refuses(t, "to stop nobody", stop("quota"), http.StatusConflict)
+	refuses(t, "to pay where nobody asks", pay("quota", true), http.StatusBadRequest)
+	refuses(t, "nobody who could pay", pay("stamps", true), http.StatusConflict)
+	page, err := console.DemoShowCall.Ask(ctx, client, console.None{})
+	if err != nil || len(page.Scenes) != 2 || page.Scenes[0].Playing != "" ||
 		page.Scenes[0].Without.Gate == page.Scenes[0].With.Gate || len(page.Scenes[0].With.People.Passed) != 60 {
 		t.Fatalf("%+v, %v", page, err)
 	}
@@ -93,21 +106,21 @@ func TestVisitors(t *testing.T) {
 	}
 
 	// People stay served on the side where the throttle is at work, and the flood is refused there alone.
-	do(client.FloodDemo(ctx, "quota"))
-	do(client.FloodDemo(ctx, "quota")) // it is there
+	do(flood("quota"))
+	do(flood("quota")) // it is there
 	h.sees(t, "quota", func(s console.DemoScene) bool {
 		return s.Playing == console.DemoFlooded && s.With.People.Served > 3 && s.With.Flood.Refused > 100 &&
 			s.Without.Flood.Served > 100
 	})
-	do(client.StopDemo(ctx, "quota"))
+	do(stop("quota"))
 	s := h.sees(t, "quota", playing(console.DemoPeople))
 	if s.With.People.Served != s.With.People.Sent || s.Without.Flood.Refused != 0 {
 		t.Errorf("%+v", s)
 	}
 
 	// People wait in line, until they are made to pay. There is one flood at a time.
-	do(client.FloodDemo(ctx, "quota"))
-	do(client.FloodDemo(ctx, "stamps"))
+	do(flood("quota"))
+	do(flood("stamps"))
 	h.sees(t, "quota", playing(console.DemoPeople))
 	stage := h.pairOf("stamps").with.stage
 	paid := func() int64 { return spendingOf(stage).people.Load() }
@@ -117,9 +130,9 @@ func TestVisitors(t *testing.T) {
 	if paid() != 0 {
 		t.Error("people paid before they were told to")
 	}
-	do(client.PayDemo(ctx, "stamps", true))
+	do(pay("stamps", true))
 	h.sees(t, "stamps", func(s console.DemoScene) bool { return s.Paying && paid() > 0 })
-	do(client.PayDemo(ctx, "stamps", false))
+	do(pay("stamps", false))
 	h.sees(t, "stamps", func(s console.DemoScene) bool { return !s.Paying })
 
 	// The script takes the scene, and visitors have to wait.
@@ -128,10 +141,10 @@ func TestVisitors(t *testing.T) {
 	if p.called != nil || spendingOf(stage).thrifty.Load() {
 		t.Error("visitors disturb the script")
 	}
-	refuses(t, "the script plays", client.FloodDemo(ctx, "stamps"), http.StatusConflict)
+	refuses(t, "the script plays", flood("stamps"), http.StatusConflict)
 	h.sees(t, "stamps", playing(console.DemoScripted))
 	h.yield(p)
-	do(client.StopDemo(ctx, "quota")) // the people go home
+	do(stop("quota")) // the people go home
 	h.sees(t, "quota", playing(console.DemoNobody))
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"weir/console"
 	"weir/internal/tabular"
+	"weir/throttle/bloom"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -46,7 +47,7 @@ func TestRender(t *testing.T) {
 	scene := quotaScene()
 	begun, full := aReport(), aReport()
 	begun.Half = Half{}
-	full.Half.Bloom = &console.Bloom{Bytes: 5878528, Attackers: 1973}
+	full.Half.Bloom = &console.Bloom{Stats: bloom.Stats{Bytes: 5878528, Attackers: 1973}}
 	full.Half.Stamps = &Stamps{PeakLoad: 12.34, EndMS: 131}
 	full.Half.Actors[1].Networks = 12345
 	for name, r := range map[string]*SceneReport{"begun": begun, "full": full} {

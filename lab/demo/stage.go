@@ -195,13 +195,13 @@ func (s *Stage) AtWork() bool { return s.atWork }
 func (s *Stage) throttle(on bool) error {
 	s.quiet.Store(true)
 	defer s.quiet.Store(false)
-	states, err := s.control.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
+	states, err := console.ShadowCall.Ask(context.Background(), s.control, console.Shadow{All: true, On: !on})
 	if err == nil && !slices.ContainsFunc(states.Throttles,
 		func(t console.ShadowState) bool { return t.Throttle != config.Bans }) {
 		err = errors.New("there is no throttle to switch")
 	}
 	for _, other := range s.others {
-		_, failed := other.SetShadow(context.Background(), console.Shadow{All: true, On: !on})
+		_, failed := console.ShadowCall.Ask(context.Background(), other, console.Shadow{All: true, On: !on})
 		err = errors.Join(err, failed)
 	}
 	s.atWork = on
@@ -210,7 +210,7 @@ func (s *Stage) throttle(on bool) error {
 
 // status returns how weir is, as `weir status` does, without what belongs to other scenes.
 func (s *Stage) status() (console.Status, error) {
-	status, err := s.control.Status(context.Background())
+	status, err := console.StatusCall.Ask(context.Background(), s.control, console.None{})
 	status.Throttles = slices.DeleteFunc(status.Throttles,
 		func(t console.ThrottleStatus) bool { return !slices.Contains(s.names, t.Throttle) })
 	status.Gates = slices.DeleteFunc(status.Gates, func(g console.GateStatus) bool {

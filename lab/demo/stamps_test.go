@@ -84,8 +84,8 @@ func aStatus(load, delay float64, work, n uint64) *console.Status {
 		Gates: []console.GateStatus{{Capacity: &console.Capacity{Load: load, Delay: delay,
 			LetIn: map[string]uint64{"stamped": n, "pool": 2 * n}}}},
 		Throttles: []console.ThrottleStatus{{Throttle: "other"},
-			{Throttle: "stamps", Stamp: &console.Stamp{Algorithm: "sha256-k",
-				Work: map[string]uint64{"127.0.0.1:0": work}, Challenged: 3 * n}}},
+			{Throttle: "stamps", Stamp: &console.Stamp{Stats: stamp.Stats{Algorithm: "sha256-k",
+				Work: map[string]uint64{"127.0.0.1:0": work}, Challenged: 3 * n}}}},
 	}
 }
 

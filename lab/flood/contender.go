@@ -193,7 +193,7 @@ func startWeir(ctx context.Context, at site) (*standing, error) {
 	}
 	control := console.NewClient(a.ControlPath())
 	gauge := func(ctx context.Context) (g Gauge, err error) {
-		status, err := control.Status(ctx)
+		status, err := console.StatusCall.Ask(ctx, control, console.None{})
 		if err != nil {
 			return g, err
 		}

@@ -188,7 +188,7 @@ func (in *incoming) put(i int, p outbreak.Fate, t *userTx) {
 }
 
 // accepted is the first step of a message.
-func (in *incoming) accepted() Step {
+func (in *incoming) accepted() MailStep {
 	s := decided(in.now, in.e.ID, in.e.User, stepAccepted, len(in.to))
 	s.ID, s.Queue = in.e.MessageID, in.e.Origin
 	if len(in.to) == 1 {

@@ -103,12 +103,12 @@ type Bulk struct {
 	Dry  bool // only count
 }
 
-// BulkResult is what one part has done.
+// A BulkResult is what one part of a BulkOrder has done.
 type BulkResult struct {
-	Mails      int          // that it was done to
-	Recipients int          // of them
-	UpTo       store.MailID // for the parts that follow
-	Next       store.MailID // where the next part begins; 0: there is none
+	Mails      int          `json:"messages"`   // that it was done to
+	Recipients int          `json:"recipients"` // of them
+	UpTo       store.MailID `json:"up_to,omitempty"`
+	Next       store.MailID `json:"next,omitempty"` // where the next part begins; left out: there is none
 }
 
 // Bulk does a part of an act on all messages that match, and says where the next part begins. Each part is a bounded

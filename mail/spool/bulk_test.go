@@ -235,7 +235,7 @@ func TestTrail(t *testing.T) {
 	}
 	d := open()
 	for i := range 3*MaxTrail + 7 {
-		d.note(Step{At: start, Mail: store.MailID(i + 1), Result: stepAccepted, ID: fmt.Sprintf("%d@laptop", i+1),
+		d.note(MailStep{At: start, Mail: store.MailID(i + 1), Result: stepAccepted, ID: fmt.Sprintf("%d@laptop", i+1),
 			Queue: fmt.Sprintf("Q%dZ", i+1)})
 	}
 	j := &job{message: store.Message{ID: 3*MaxTrail + 7, User: ann}, to: []store.Addressee{{Address: "Bob@example.net"}},

@@ -95,7 +95,7 @@ func (d *desk) actIn(tx store.MailTx, now time.Time, by, user string, which Sele
 	if err != nil {
 		return 0, nil, err
 	}
-	acted, steps := map[recipient]bool{}, []Step(nil)
+	acted, steps := map[recipient]bool{}, []MailStep(nil)
 	withheld := map[string]*freed{} // by gate
 	for i := range chosen {
 		numbers, err := d.actOn(tx, now, by, &chosen[i], v, withheld)

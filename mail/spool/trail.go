@@ -24,11 +24,11 @@ import (
 // What happened longer ago is in the log.
 const MaxTrail = 10_000
 
-// A Step is what became of a message, or of one of its recipients. Each is a line of the log, too.
-type Step struct {
+// A MailStep is what became of a message, or of one of its recipients, as it is in the log.
+type MailStep struct {
 	At      time.Time    `json:"at"`
 	Mail    store.MailID `json:"mail"`
-	ID      string       `json:"message_id,omitempty"` // Message-ID
+	ID      string       `json:"message_id,omitempty"`
 	User    string       `json:"user,omitempty"`
 	Address string       `json:"address,omitempty"` // of the recipient; empty if the step is of several
 	// accepted, held, released, deleted, expired, delivered, deferred, failed or ambiguous
@@ -44,7 +44,7 @@ type Step struct {
 // may cost the last steps.
 type trail struct {
 	mu    sync.Mutex
-	ring  []Step
+	ring  []MailStep
 	next  int                     // where the oldest is, once it is full
 	ids   map[store.MailID]string // the Message-ID of each message whose first step is in the ring
 	path  string                  // of the file; empty for none
@@ -68,7 +68,7 @@ func (d *delivery) openTrail() {
 		}
 		t.lines = 0
 		for line := range bytes.Lines(b) {
-			var s Step
+			var s MailStep
 			if json.Unmarshal(line, &s) == nil && s.Mail != 0 { // the last line may be cut off
 				t.add(s)
 			}
@@ -78,7 +78,7 @@ func (d *delivery) openTrail() {
 }
 
 // add remembers a step.
-func (t *trail) add(s Step) {
+func (t *trail) add(s MailStep) {
 	if t.ids == nil {
 		t.ids = map[store.MailID]string{}
 	}
@@ -101,7 +101,7 @@ const stepAccepted = "accepted"
 
 // note logs steps, remembers them and writes them to the file. If the operator wants only the domains of recipients in
 // log and file, the whole addresses are in memory alone.
-func (d *delivery) note(steps ...Step) {
+func (d *delivery) note(steps ...MailStep) {
 	t := &d.trail
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -142,7 +142,7 @@ func (t *trail) write(b []byte, lines int) (err error) {
 	return errors.Join(err, err2, file.Close())
 }
 
-func (s *Step) log(log *slog.Logger) {
+func (s *MailStep) log(log *slog.Logger) {
 	attrs := []slog.Attr{slog.String("mail", s.Mail.String())}
 	for _, a := range [][2]string{{"message_id", s.ID}, {"user", s.User}, {"to", s.Address}, {"result", s.Result},
 		{"hop", s.Hop}, {"queue_id", s.Queue}, {"reply", s.Status}} {
@@ -167,16 +167,16 @@ func queueID(text string) string {
 }
 
 // decided is a step that n recipients of a message take together.
-func decided(now time.Time, id store.MailID, user, what string, n int) Step {
-	return Step{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
+func decided(now time.Time, id store.MailID, user, what string, n int) MailStep {
+	return MailStep{At: now, Mail: id, User: user, Result: what, Status: recipientsText(n)}
 }
 
 // ends are the steps of the recipients of a delivery that is over.
-func (j *job) ends(now time.Time) []Step {
-	steps := make([]Step, len(j.to))
+func (j *job) ends(now time.Time) []MailStep {
+	steps := make([]MailStep, len(j.to))
 	for i := range j.to {
 		r := &j.results[i]
-		s := Step{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
+		s := MailStep{At: now, Mail: j.message.ID, User: j.message.User, Address: j.to[i].Address, Status: status(r),
 			Hop: r.Server, Result: cmp.Or(stepResults[r.Outcome], "deferred")}
 		if r.Outcome == nexthop.Done {
 			s.Queue = queueID(r.Text)
@@ -189,7 +189,7 @@ func (j *job) ends(now time.Time) []Step {
 // Trail returns up to limit of the steps that are remembered, the latest first. They are those of the message with an
 // id, those of recipients with a text in their address, and those of messages whose Message-ID, or id at another
 // server, is the text.
-func (d *delivery) Trail(id store.MailID, text string, limit int) (found []Step) {
+func (d *delivery) Trail(id store.MailID, text string, limit int) (found []MailStep) {
 	low := strings.ToLower(text)
 	name := strings.Trim(text, "<>")
 	t := &d.trail

@@ -295,27 +295,28 @@ func (d *desk) RemoveUser(ctx context.Context, now time.Time, by, name string) e
 	return nil
 }
 
-// A Standing is how a user stands with one throttle.
+// A Standing is the state of a user in one throttle.
 type Standing struct {
 	Throttle   string    `json:"throttle"`
+	Shadow     bool      `json:"shadow,omitempty"` // it counts, and lets everything pass
 	Stopped    bool      `json:"stopped"`
-	Since      time.Time `json:"since,omitzero"`
-	ByOperator bool      `json:"by_operator,omitempty"`
-	Shadow     bool      `json:"shadow,omitempty"`  // stopped in shadow, without consequences
-	Slow       bool      `json:"slow,omitempty"`    // in slow motion
-	Waiting    int       `json:"waiting"`           // recipients in the delay queue
-	Limit      int       `json:"limit"`             // how many may wait
-	Slack      int       `json:"slack"`             // messages to new recipients that would pass now
-	MSlack     int       `json:"mslack"`            // new recipients of messages to several that would pass now
-	WorkingSet int       `json:"working_set"`       // recipients in it
-	Most       Credit    `json:"-"`                 // what slack, mSlack and working set grow to
-	Limits     string    `json:"limits"`            // of the user, with defaults
-	Known      bool      `json:"-"`                 // the throttle remembers the user
-	Exempt     bool      `json:"exempt,omitempty"`  // everything passes
-	Next       time.Time `json:"next,omitzero"`     // when a recipient leaves the queue, or the user is tried again
-	Resume     time.Time `json:"resume,omitzero"`   // when the user is tried again
-	Told       time.Time `json:"told,omitzero"`     // when the user was last told
-	Problem    string    `json:"problem,omitempty"` // damage of what is stored
+	Since      time.Time `json:"since,omitzero"`  // when they were stopped
+	Resume     time.Time `json:"resume,omitzero"` // when they are tried again
+	Slow       bool      `json:"slow,omitempty"`  // they are being tried, in slow motion
+	Waiting    int       `json:"waiting"`         // recipients in their delay queue
+	Slack      int       `json:"slack"`
+	MSlack     int       `json:"mslack"`
+	WorkingSet int       `json:"working_set"` // recipients in it now
+	Limits     string    `json:"limits"`      // what holds for them, everything filled in
+
+	ByOperator bool      `json:"-"`
+	Limit      int       `json:"-"` // how many may wait
+	Most       Credit    `json:"-"` // what slack, mSlack and working set grow to
+	Known      bool      `json:"-"` // the throttle remembers the user
+	Exempt     bool      `json:"-"` // everything passes
+	Next       time.Time `json:"-"` // when a recipient leaves the queue, or the user is tried again
+	Told       time.Time `json:"-"` // when the user was last told
+	Problem    string    `json:"-"` // why nothing is known of them
 }
 
 // A Credit is how much a user may have of what a throttle gives.

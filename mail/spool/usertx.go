@@ -32,12 +32,12 @@ type userTx struct {
 // A result is what is left to do when a transaction is over.
 type result struct {
 	throttle, user string
-	ready          bool      // a recipient became ready and is not handed over yet
-	stopped        bool      // the user was stopped
-	resumed        bool      // the user goes on
-	due            time.Time // when the clock of the user has something to do
-	steps          []Step    // of messages
-	untold         bool      // the user was stopped, and has no contact
+	ready          bool       // a recipient became ready and is not handed over yet
+	stopped        bool       // the user was stopped
+	resumed        bool       // the user goes on
+	due            time.Time  // when the clock of the user has something to do
+	steps          []MailStep // of messages
+	untold         bool       // the user was stopped, and has no contact
 }
 
 // openUser begins a userTx, and runs the clock until now.

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -15,72 +14,33 @@ func (s *Store) Bans() store.Bans { return bans{s} }
 
 type bans struct{ *Store }
 
-const (
-	banColumns  = `client, network, reason, by, operator, since, until`
-	liftColumns = `client, network, since, until, operator, reason, by`
-)
+const banColumns = `client, network, lifted, reason, by, operator, since, until`
 
 func (b bans) List(ctx context.Context, now time.Time) (all []store.Ban, err error) {
-	if err := b.query(ctx, reading(readBan, &all),
+	if err := b.query(ctx, reading(&all),
 		`SELECT `+banColumns+` FROM bans WHERE until IS NULL OR until > ?`, nanos(now)); err != nil {
-		return nil, err
-	}
-	if err := b.query(ctx, reading(readLift, &all),
-		`SELECT `+liftColumns+` FROM lifts WHERE until > ?`, nanos(now)); err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b store.Ban) int { return a.Compare(b.BanKey) })
 	return all, nil
 }
 
-func (b bans) Get(ctx context.Context, key store.BanKey, now time.Time) (ban store.Ban, err error) {
-	if err := key.Validate(); err != nil {
-		return ban, err
-	}
-	read, query := readBan, `SELECT `+banColumns+` FROM bans`
-	if key.Lifted {
-		read, query = readLift, `SELECT `+liftColumns+` FROM lifts`
-	}
-	var found []store.Ban
-	err = b.query(ctx, reading(read, &found), query+
-		` WHERE client = ? AND network = ? AND (until IS NULL OR until > ?)`, key.Client, network(key), nanos(now))
-	switch {
-	case err != nil:
-		return ban, err
-	case len(found) == 0:
-		return ban, fmt.Errorf("%s: %w", key, store.ErrNotFound)
-	}
-	return found[0], nil
-}
-
 func (b bans) Put(ctx context.Context, all ...store.Ban) error {
 	return writeAll(ctx, b.Store, all, func(t *tx, v *store.Ban) error {
-		if v.Lifted {
-			return t.put(nil, `INSERT OR REPLACE INTO lifts (`+liftColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, v.Client,
-				network(v.BanKey), nanos(v.Since), nanos(v.Until), v.Operator, v.Reason, v.By)
-		}
-		return t.put(nil, `INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?)`, v.Client,
-			network(v.BanKey), v.Reason, v.By, v.Operator, optional(v.Since), optional(v.Until))
+		return t.put(nil, `INSERT OR REPLACE INTO bans (`+banColumns+`) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`, v.Client,
+			network(v.BanKey), v.Lifted, v.Reason, v.By, v.Operator, optional(v.Since), optional(v.Until))
 	})
 }
 
 func (b bans) Remove(ctx context.Context, keys ...store.BanKey) error {
 	return writeAll(ctx, b.Store, keys, func(t *tx, key *store.BanKey) error {
-		from := "bans"
-		if key.Lifted {
-			from = "lifts"
-		}
-		return t.put(nil, `DELETE FROM `+from+` WHERE client = ? AND network = ?`, key.Client, network(*key))
+		return t.put(nil, `DELETE FROM bans WHERE client = ? AND network = ? AND lifted = ?`, key.Client, network(*key),
+			key.Lifted)
 	})
 }
 
 func (b bans) Prune(ctx context.Context, now time.Time) (int, error) {
-	bans, err := b.prune(ctx, `DELETE FROM bans WHERE until <= ?`, now)
-	if err != nil {
-		return bans, err
-	}
-	lifts, err := b.prune(ctx, `DELETE FROM lifts WHERE until <= ?`, now)
-	return bans + lifts, err
+	return b.prune(ctx, `DELETE FROM bans WHERE until <= ?`, now)
 }
 
 func network(key store.BanKey) string {
@@ -99,26 +59,18 @@ func optional(t time.Time) any {
 }
 
 // reading appends what a row says.
-func reading(read func(row) (store.Ban, error), all *[]store.Ban) func(row) error {
+func reading(all *[]store.Ban) func(row) error {
 	return func(r row) error {
-		b, err := read(r)
+		b, err := readBan(r)
 		*all = append(*all, b)
 		return err
 	}
 }
 
-func readBan(r row) (store.Ban, error) {
-	return readBanned(store.Ban{BanKey: store.BanKey{Client: r.text(0)}, Reason: r.text(2), By: r.text(3),
-		Operator: r.bool(4), Since: r.time(5), Until: r.time(6)}, r.text(1))
-}
-
-func readLift(r row) (store.Ban, error) {
-	return readBanned(store.Ban{BanKey: store.BanKey{Client: r.text(0), Lifted: true}, Since: r.time(2),
-		Until: r.time(3), Operator: r.bool(4), Reason: r.text(5), By: r.text(6)}, r.text(1))
-}
-
-func readBanned(b store.Ban, network string) (_ store.Ban, err error) {
-	if network != "" {
+func readBan(r row) (b store.Ban, err error) {
+	b = store.Ban{BanKey: store.BanKey{Client: r.text(0), Lifted: r.bool(2)}, Reason: r.text(3), By: r.text(4),
+		Operator: r.bool(5), Since: r.time(6), Until: r.time(7)}
+	if network := r.text(1); network != "" {
 		if b.Prefix, err = netip.ParsePrefix(network); err != nil {
 			return b, corrupt(err)
 		}

@@ -149,9 +149,6 @@ func (f *files) inspect(s *session, c *Condition) error {
 			return err
 		}
 	}
-	if c.Version < 2 {
-		return nil
-	}
 	for _, query := range []string{
 		`SELECT 'a recipient of mail ' || mail || ', which is not there' FROM addressees WHERE mail NOT IN (SELECT id FROM messages) LIMIT 10`,
 		`SELECT 'mail ' || id || ' has no recipients' FROM messages WHERE id NOT IN (SELECT mail FROM addressees) LIMIT 10`,
@@ -166,9 +163,6 @@ func (f *files) inspect(s *session, c *Condition) error {
 
 func (f *files) lookForTexts(ctx context.Context, s *session, c *Condition, known map[string]bool,
 	progress func(done, total int64)) error {
-	if c.Version < 2 {
-		return nil
-	}
 	at, done := f.texts(), int64(0)
 	return s.query(func(r row) error {
 		id, size, name := store.MailID(r.int(0)), r.int(1), r.text(2)

@@ -62,8 +62,8 @@ func mailBackup(t *testing.T, s *subject) {
 		for i, size := range sizes {
 			s.reads(copied.Mail(), store.MailID(i+1), bytesOf(size, 3))
 		}
-		s.must(errorOf(copied.Bans().Get(s.Context(), client("a"), epoch)))
-		s.must(errorOf(copied.Bans().Get(s.Context(), lift.BanKey, epoch)))
+		s.must(errorOf(keptBan(s.Context(), copied.Bans(), client("a"), epoch)))
+		s.must(errorOf(keptBan(s.Context(), copied.Bans(), lift.BanKey, epoch)))
 		s.must(copied.Mail().Update(s.Context(), func(tx mailTx) error {
 			s.same(sure(tx.Flagged("", "", 9)), []store.Sketch{sketchOf("reach", "ann", true)})
 			s.same(sure(tx.Known("reach", "ann")), bytesOf(1<<20, 5))

@@ -20,7 +20,7 @@ func manyAtOnce(t *testing.T, s *subject) {
 				if err := s.bans.Put(t.Context(), b); err != nil {
 					t.Error(err)
 				}
-				got, err := s.bans.Get(t.Context(), b.BanKey, epoch) // a writer sees its own write
+				got, err := keptBan(t.Context(), s.bans, b.BanKey, epoch) // a writer sees its own write
 				if err != nil || !got.Equal(&b) {
 					t.Errorf("%+v, %v", got, err)
 				}

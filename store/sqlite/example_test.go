@@ -37,11 +37,11 @@ func Example() {
 	for _, b := range all {
 		fmt.Println(b.BanKey, "until", b.Until.Format(time.TimeOnly), "by", b.By, err)
 	}
-	_, err = s.Bans().Get(ctx, key, now.Add(time.Hour))
-	fmt.Println(errors.Is(err, store.ErrNotFound))
+	all, err = s.Bans().List(ctx, now.Add(time.Hour))
+	fmt.Println(len(all), err)
 	// Output:
 	// 192.0.2.0/24 until 13:00:00 by alice <nil>
-	// true
+	// 0 <nil>
 }
 
 // What an account has used in a month is there after a restart.

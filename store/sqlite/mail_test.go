@@ -4,7 +4,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -34,104 +33,6 @@ func names(t *testing.T, s *Store) (names []string) {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// A file of the weir before is brought up to date.
-func TestMailComesToAnOldFile(t *testing.T) {
-	folder := t.TempDir()
-	old, err := open(t.Context(), Options{Folder: folder}, migrations[:1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	go old.run()
-	if err := errors.Join(old.Bans().Put(t.Context(), banOf("a")), old.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s := mustOpen(t, Options{Folder: folder})
-	if err := s.Mail().Update(t.Context(),
-		func(tx store.MailTx) error { return message(tx, 1, inline("text")) }); err != nil {
-		t.Error(err)
-	}
-	if got := clients(t, s); !slices.Equal(got, []string{"a"}) {
-		t.Error(got)
-	}
-}
-
-// Version 5 has no lifts. Its bans stay, and there is a place for lifts beside them.
-func TestLiftsComeToAnOldFile(t *testing.T) {
-	folder := t.TempDir()
-	old, err := open(t.Context(), Options{Folder: folder}, migrations[:5])
-	if err != nil {
-		t.Fatal(err)
-	}
-	go old.run()
-	b := banOf("a")
-	if err := errors.Join(old.Bans().Put(t.Context(), b), old.Close()); err != nil {
-		t.Fatal(err)
-	}
-	s := mustOpen(t, Options{Folder: folder})
-	lift := b
-	lift.Lifted, lift.Since, lift.Until = true, epoch, epoch.Add(time.Hour)
-	if err := s.Bans().Put(t.Context(), lift); err != nil {
-		t.Fatal(err)
-	}
-	all, err := s.Bans().List(t.Context(), epoch)
-	if err != nil || len(all) != 2 || !all[0].Equal(&b) || !all[1].Equal(&lift) {
-		t.Error(all, err)
-	}
-}
-
-// putOldUser adds a user as weir did before they had a language.
-func putOldUser(m store.MailTx, name string) error {
-	return m.(*tx).put(nil, `INSERT INTO users (`+userColumns+`) VALUES (?, '', '', '', '', 0, 0, 0)`, name)
-}
-
-// The version before has no sketches. What it has stays as it is.
-func TestSketchesComeToAnOldFile(t *testing.T) {
-	folder := t.TempDir()
-	old, err := open(t.Context(), Options{Folder: folder}, migrations[:3])
-	if err != nil {
-		t.Fatal(err)
-	}
-	go old.run()
-	memory := store.Memory{Throttle: "outgoing", User: "ann", State: []byte("s"), Due: epoch, Stopped: true}
-	if err := errors.Join(old.Mail().Update(t.Context(), func(tx store.MailTx) error {
-		return errors.Join(message(tx, 1, inline("text")), putOldUser(tx, "ann"), tx.Remember(memory))
-	}), old.Close()); err != nil {
-		t.Fatal(err)
-	}
-	sketch := store.Sketch{Throttle: "reach", User: "ann", State: []byte("s"), Flagged: true}
-	s := mustOpen(t, Options{Folder: folder})
-	if err := s.Mail().Update(t.Context(), func(tx store.MailTx) error {
-		to, err := tx.Addressees(1)
-		if err != nil {
-			return err
-		}
-		to[0].State = store.Withheld
-		return errors.Join(tx.PutSketch(sketch), tx.PutKnown("reach", "ann", []byte("k")), tx.PutAddressees(to...))
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = mustOpen(t, Options{Folder: folder})
-	if err := s.Mail().View(t.Context(), func(tx store.MailTx) error {
-		k, err := tx.Sketch("reach", "ann")
-		known, err2 := tx.Known("reach", "ann")
-		m, err3 := tx.Remembered("outgoing", "ann")
-		withheld, err4 := tx.Messages(store.MessageQuery{State: store.Withheld}, 9)
-		if !reflect.DeepEqual(k, sketch) || string(known) != "k" || !reflect.DeepEqual(m, memory) ||
-			len(withheld) != 1 {
-			t.Errorf("%+v %q %+v %+v", k, known, m, withheld)
-		}
-		return errors.Join(err, err2, err3, err4)
-	}); err != nil {
-		t.Error(err)
-	}
-	if got := names(t, s); !slices.Equal(got, []string{"ann"}) {
-		t.Error(got)
-	}
 }
 
 // What somebody else wrote and makes no sense is told as what it is.

@@ -453,8 +453,8 @@ func anys(values []driver.Value) []any {
 
 // checks say whether a row makes sense, by table. One that does not would keep all others from being read.
 var checks = map[string]func(row) error{
-	"bans": sane(readBan), "lifts": sane(readLift), "counters": sane(readCounter), "settings": sane(readSetting),
-	"users": sane(readUser), "languages": sane(readLanguage), "memories": sane(readMemory),
+	"bans": sane(readBan), "counters": sane(readCounter), "settings": sane(readSetting),
+	"users": sane(readUser), "memories": sane(readMemory),
 	"sketches": sane(readSketch), "addressees": sane(readAddressee), "entries": sane(readEntry),
 	"acts": sane(readAct), "operators": sane(readOperator), "sessions": sane(readSession), "tokens": sane(readToken),
 	"logins": sane(readLogIn), "ceilings": sane(readCeiling),

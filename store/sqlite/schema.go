@@ -16,12 +16,13 @@ var migrations = []string{
 	`CREATE TABLE bans (
 		client   TEXT    NOT NULL, -- the id of a client, or empty
 		network  TEXT    NOT NULL, -- a network, or empty
+		lifted   INTEGER NOT NULL, -- 1: it is not banned since then, which is remembered for farms
 		reason   TEXT    NOT NULL,
 		by       TEXT    NOT NULL,
 		operator INTEGER NOT NULL, -- 1: an operator did it
 		since    INTEGER,          -- nanoseconds since the epoch
 		until    INTEGER,          -- nanoseconds since the epoch; null: for good
-		PRIMARY KEY (client, network)
+		PRIMARY KEY (client, network, lifted)
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX bans_until ON bans (until) WHERE until IS NOT NULL;
 
@@ -36,11 +37,11 @@ var migrations = []string{
 		until    INTEGER NOT NULL, -- from when on it no longer counts, in nanoseconds since the epoch
 		PRIMARY KEY (throttle, rule, account, source, period)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX counters_until ON counters (until);`,
+	CREATE INDEX counters_until ON counters (until);
 
-	// Mail. What most mails go through (ready, sending, gone) touches as few indexes as possible: the partial ones are
-	// for those that wait.
-	`CREATE TABLE users (
+	-- Mail. What most messages go through (ready, sending, gone) touches as few indexes as possible: the partial ones are
+	-- for those that wait.
+	CREATE TABLE users (
 		name     TEXT    NOT NULL PRIMARY KEY,
 		password TEXT    NOT NULL, -- hashed; empty: he cannot log in
 		contact  TEXT    NOT NULL,
@@ -48,7 +49,8 @@ var migrations = []string{
 		limits   TEXT    NOT NULL,
 		disabled INTEGER NOT NULL,
 		made     INTEGER NOT NULL, -- nanoseconds since the epoch, as all times; 0: unknown
-		changed  INTEGER NOT NULL
+		changed  INTEGER NOT NULL,
+		language TEXT    NOT NULL  -- empty: the usual one
 	) STRICT, WITHOUT ROWID;
 
 	CREATE TABLE memories (
@@ -118,15 +120,15 @@ var migrations = []string{
 		mail INTEGER NOT NULL, -- 0: none
 		text TEXT    NOT NULL
 	) STRICT;
-	CREATE INDEX entries_at ON entries (at);`,
+	CREATE INDEX entries_at ON entries (at);
 
-	// Tickets end with their user, and with the address that they were sent to.
-	`CREATE INDEX tickets_user ON tickets (user);`,
+	-- Tickets end with their user, and with the address that they were sent to.
+	CREATE INDEX tickets_user ON tickets (user);
 
-	// Reach. Most sketches are short, and are written with each mail. A known part is long and seldom written, so it is
-	// in a table of its own, with numbered rows, which hold long values better. Addressees have one more state, 6
-	// withheld: it waits like the others beyond 2.
-	`CREATE TABLE sketches (
+	-- Reach. Most sketches are short, and are written with each mail. A known part is long and seldom written, so it is
+	-- in a table of its own, with numbered rows, which hold long values better. Addressees have one more state, 6
+	-- withheld: it waits like the others beyond 2.
+	CREATE TABLE sketches (
 		user     TEXT    NOT NULL, -- empty: all users of the throttle together
 		throttle TEXT    NOT NULL,
 		state    BLOB    NOT NULL, -- as the mechanism writes it
@@ -140,34 +142,20 @@ var migrations = []string{
 		throttle TEXT    NOT NULL,
 		data     BLOB    NOT NULL, -- as the mechanism writes it
 		PRIMARY KEY (user, throttle)
-	) STRICT;`,
+	) STRICT;
 
-	// Stamps of mail that are spent. Counting them would read them all, so their number is written down.
-	`CREATE TABLE stamps (
+	-- Stamps of mail that are spent. Counting them would read them all, so their number is written down.
+	CREATE TABLE stamps (
 		nonce    BLOB    NOT NULL PRIMARY KEY,
 		until    INTEGER NOT NULL  -- from when on nobody takes it any more
 	) STRICT, WITHOUT ROWID;
 	CREATE INDEX stamps_until ON stamps (until);
 	CREATE TABLE stamps_kept (n INTEGER NOT NULL) STRICT;
-	INSERT INTO stamps_kept (n) VALUES (0);`,
+	INSERT INTO stamps_kept (n) VALUES (0);
 
-	// Lifts of bans, for farms. Their columns have another order than those of bans: where the list of tables is lost,
-	// rows are told apart by what is in them.
-	`CREATE TABLE lifts (
-		client   TEXT    NOT NULL, -- the id of a client, or empty
-		network  TEXT    NOT NULL, -- a network, or empty
-		since    INTEGER NOT NULL, -- when it was lifted, in nanoseconds since the epoch
-		until    INTEGER NOT NULL, -- how long that is remembered, in nanoseconds since the epoch
-		operator INTEGER NOT NULL,
-		reason   TEXT    NOT NULL,
-		by       TEXT    NOT NULL,
-		PRIMARY KEY (client, network)
-	) STRICT, WITHOUT ROWID;
-	CREATE INDEX lifts_until ON lifts (until);`,
-
-	// Who may use the console, and more about entries of the audit log. No two tables have columns of the same kinds:
-	// where the list of tables is lost, rows are told apart by what is in them.
-	`CREATE TABLE operators (
+	-- Who may use the console, and more about entries of the audit log. No two tables have columns of the same kinds:
+	-- where the list of tables is lost, rows are told apart by what is in them.
+	CREATE TABLE operators (
 		name     TEXT    NOT NULL PRIMARY KEY,
 		role     TEXT    NOT NULL,
 		password TEXT    NOT NULL, -- hashed; empty: no log-in
@@ -205,10 +193,10 @@ var migrations = []string{
 		source TEXT    NOT NULL,
 		before TEXT    NOT NULL, -- JSON, or empty
 		after  TEXT    NOT NULL  -- JSON, or empty
-	) STRICT;`,
+	) STRICT;
 
-	// What operators have set on a running weir.
-	`CREATE TABLE settings (
+	-- What operators have set on a running weir.
+	CREATE TABLE settings (
 		kind     TEXT    NOT NULL,
 		name     TEXT    NOT NULL,
 		at       INTEGER NOT NULL, -- when it was set, in nanoseconds since the epoch
@@ -217,17 +205,10 @@ var migrations = []string{
 		by       TEXT    NOT NULL,
 		PRIMARY KEY (kind, name)
 	) STRICT, WITHOUT ROWID;
-	CREATE INDEX settings_until ON settings (until) WHERE until IS NOT NULL;`,
+	CREATE INDEX settings_until ON settings (until) WHERE until IS NOT NULL;
 
-	// The languages of mail users. They are not a column of users: where a file is broken, rows are recognised by how
-	// many columns they have.
-	`CREATE TABLE languages (
-		user     TEXT    NOT NULL PRIMARY KEY,
-		language TEXT    NOT NULL
-	) STRICT, WITHOUT ROWID;`,
-
-	// Networks from which people have logged in. Counting them would read them all, so their number is written down.
-	`CREATE TABLE logins (
+	-- Networks from which people have logged in. Counting them would read them all, so their number is written down.
+	CREATE TABLE logins (
 		console INTEGER NOT NULL, -- 1: an operator; 0: a mail user
 		name    TEXT    NOT NULL,
 		network TEXT    NOT NULL,
@@ -239,10 +220,10 @@ var migrations = []string{
 	CREATE TABLE logins_kept (n INTEGER NOT NULL) STRICT;
 	INSERT INTO logins_kept (n) VALUES (0);
 	CREATE TRIGGER logins_put AFTER INSERT ON logins BEGIN UPDATE logins_kept SET n = n + 1; END;
-	CREATE TRIGGER logins_gone AFTER DELETE ON logins BEGIN UPDATE logins_kept SET n = n - 1; END;`,
+	CREATE TRIGGER logins_gone AFTER DELETE ON logins BEGIN UPDATE logins_kept SET n = n - 1; END;
 
-	// What this node may have been granted of limits that an engine counts.
-	`CREATE TABLE ceilings (
+	-- What this node may have been granted of limits that an engine counts.
+	CREATE TABLE ceilings (
 		throttle TEXT    NOT NULL,
 		rule     TEXT    NOT NULL,
 		account  TEXT    NOT NULL, -- empty where there is none

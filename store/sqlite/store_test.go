@@ -292,7 +292,7 @@ func (s *subject) allFail(ctx context.Context, want error) {
 	s.Helper()
 	nothing := func(mailTx) error { s.Error("it runs"); return nil }
 	for i, err := range []error{
-		errorOf(s.bans.List(ctx, epoch)), errorOf(s.bans.Get(ctx, client("a"), epoch)),
+		errorOf(s.bans.List(ctx, epoch)), errorOf(keptBan(ctx, s.bans, client("a"), epoch)),
 		s.bans.Put(ctx, banOf(client("b"))), s.bans.Remove(ctx, client("a")), errorOf(s.bans.Prune(ctx, epoch)),
 		s.counters.Save(ctx, []store.Counter{counterOf("a", 1)}), errorOf(s.counters.Prune(ctx, epoch)),
 		s.counters.Load(ctx, epoch, func(store.Counter) error { return nil }),

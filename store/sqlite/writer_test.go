@@ -44,7 +44,7 @@ func put(t *testing.T, s *Store, ctx context.Context, ids ...string) *write {
 	t.Helper()
 	w, err := s.enqueue(ctx, nil, len(ids), func(t *tx) error {
 		for _, id := range ids {
-			if err := t.put(nil, `INSERT INTO bans VALUES (?, '', '', '', 0, NULL, NULL)`, id); err != nil {
+			if err := t.put(nil, `INSERT INTO bans VALUES (?, '', 0, '', '', 0, NULL, NULL)`, id); err != nil {
 				return err
 			}
 		}

@@ -135,11 +135,11 @@ type BlockList struct {
 
 // Replaced says what became of the entries of a list.
 type Replaced struct {
-	Entries  int // that the list has now
-	Added    int // networks that were not banned before
-	Removed  int // networks that are no longer banned
-	Same     int // networks that were on the list before
-	ByOthers int // networks that an operator or another list has banned
+	Entries  int `json:"entries"`   // that the list has now
+	Added    int `json:"added"`     // networks that were not banned before
+	Removed  int `json:"removed"`   // networks that are no longer banned
+	Same     int `json:"same"`      // networks that were on the list before
+	ByOthers int `json:"by_others"` // networks that an operator or another list has banned
 }
 
 // Replace bans the networks of a block list, for the operator who imported it, and lifts those that were on the list

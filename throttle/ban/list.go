@@ -64,22 +64,26 @@ type counts struct {
 
 // Stats is the size of the list, and what has become of bans since the start.
 type Stats struct {
-	Clients   int    `json:"clients"`
-	Networks  int    `json:"networks"`
+	Clients   int    `json:"clients" metric:"weir_bans_listed" label:"kind=client" help:"Entries of the block list now."`
+	Networks  int    `json:"networks" metric:"weir_bans_listed" label:"kind=network"`
 	Operators int    `json:"operators"` // of both, what operators added
-	Suspects  int    `json:"suspects"`  // addresses from which clients were banned recently
-	Added     uint64 `json:"added"`
-	Removed   uint64 `json:"removed"` // by operators
-	Expired   uint64 `json:"expired"`
-	Evicted   uint64 `json:"evicted"`   // pushed out by others
-	Refused   uint64 `json:"refused"`   // bans that the full list did not take
-	Offences  uint64 `json:"offences"`  // reported by mechanisms
-	Addresses uint64 `json:"addresses"` // banned for their clients
-	Lifts     int    `json:"lifts"`     // that are remembered, so that no other node brings a ban back
-	Unsaved   int    `json:"unsaved"`   // changes that the store does not have yet
-	// Networks that stayed over a limit: that were banned for it, and that would have been.
-	AutoBanned uint64 `json:"auto_banned"`
-	AutoWould  uint64 `json:"auto_would"`
+	Max       int    `json:"max" metric:"weir_bans_limit" help:"How many entries the block list can hold."`
+	Added     uint64 `json:"added" metric:"weir_bans_added_total" help:"Bans added to the block list, including those loaded at the start."`
+	// By operators.
+	Removed uint64 `json:"removed" metric:"weir_bans_removed_total" label:"reason=removed" help:"Bans that left the block list, by reason: removed by an operator, expired, or evicted to make room."`
+	Expired uint64 `json:"expired" metric:"weir_bans_removed_total" label:"reason=expired"`
+	// Pushed out by others.
+	Evicted   uint64 `json:"evicted" metric:"weir_bans_removed_total" label:"reason=evicted"`
+	Refused   uint64 `json:"refused" metric:"weir_bans_refused_total" help:"Bans that were not added because the block list is full of operators' bans."`
+	Offences  uint64 `json:"offences" metric:"weir_bans_offences_total" help:"Offences that throttles reported."`
+	Addresses uint64 `json:"addresses" metric:"weir_bans_addresses_total" help:"Addresses banned because many of their clients are."`
+	// Networks that stayed over a limit: banned for it, and in shadow.
+	AutoBanned uint64 `json:"auto_banned" metric:"weir_bans_auto_total" label:"mode=enforce" help:"Networks that stayed over a limit: banned for it (enforce), or only counted (shadow)."`
+	AutoWould  uint64 `json:"auto_would" metric:"weir_bans_auto_total" label:"mode=shadow"`
+
+	Suspects int `json:"-"` // addresses from which clients were banned recently
+	Lifts    int `json:"-"` // that are remembered, so that no other node brings a ban back
+	Unsaved  int `json:"-"` // changes that the store does not have yet
 }
 
 // New returns an empty list.
@@ -229,9 +233,9 @@ func (l *List) All(now time.Time) []store.Ban {
 func (l *List) Stats() Stats {
 	c := &l.counts
 	s := Stats{Clients: int(c.clients.Load()), Networks: int(c.networks.Load()), Operators: int(c.operators.Load()),
-		Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(), Evicted: c.evicted.Load(),
-		Refused: c.refused.Load(), Offences: c.offences.Load(), Addresses: c.byThreshold.Load(),
-		AutoBanned: c.autoBanned.Load(), AutoWould: c.wouldBan.Load()}
+		Max: l.setup.Load().Max, Added: c.added.Load(), Removed: c.removed.Load(), Expired: c.expired.Load(),
+		Evicted: c.evicted.Load(), Refused: c.refused.Load(), Offences: c.offences.Load(),
+		Addresses: c.byThreshold.Load(), AutoBanned: c.autoBanned.Load(), AutoWould: c.wouldBan.Load()}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s.Suspects, s.Lifts = len(l.suspects.by), len(l.lifts.by)

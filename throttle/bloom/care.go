@@ -66,7 +66,7 @@ func (w *Watch) Notice(what string, allowed weir.Share, bytes int64) Notice {
 
 // Stats returns the estimate beside the size of the tables and the number of rotations.
 func (w *Watch) Stats(bytes int64, rotations uint64) Stats {
-	return Stats{Bytes: bytes, Drained: weir.Share(w.Drained), Collateral: weir.Share(w.Collateral),
+	return Stats{Bytes: bytes, Drained: w.Drained, Collateral: w.Collateral,
 		Attackers: int64(w.Attackers), Rotations: rotations}
 }
 
@@ -88,18 +88,18 @@ const (
 
 // Stats is the state of a limiter.
 type Stats struct {
-	Bytes      int64      `json:"bytes"`      // of the tables, both of a rotation
-	Drained    weir.Share `json:"drained"`    // of the limiters that have nothing left
-	Collateral weir.Share `json:"collateral"` // of innocent networks refused, as estimated
-	Attackers  int64      `json:"attackers"`  // networks far over their limit, as estimated
-	Rotations  uint64     `json:"rotations"`  // of the key, since the tables were made
+	Bytes      int64   `json:"bytes" metric:"weir_bloom_bytes" help:"Memory of a Bloom limiter's tables, both of a rotation."`
+	Drained    float64 `json:"drained" metric:"weir_bloom_drained_ratio" help:"Share of a Bloom limiter's counters that have nothing left."`
+	Collateral float64 `json:"collateral" metric:"weir_bloom_collateral_ratio" help:"Estimated share of innocent networks that a Bloom limiter refuses now."`
+	Attackers  int64   `json:"attackers" metric:"weir_bloom_attackers" help:"Estimated number of networks that are far over their limit."`
+	Rotations  uint64  `json:"rotations" metric:"weir_bloom_rotations_total" help:"How often a Bloom limiter has changed its key."`
 }
 
 // Stats returns the state that the last Advance found.
 func (l *Limiter) Stats() Stats { return *l.stats.Load() }
 
 // Collateral estimates the share of innocent networks that is refused now, on the worst level.
-func (l *Limiter) Collateral() weir.Share { return l.Stats().Collateral }
+func (l *Limiter) Collateral() weir.Share { return weir.Share(l.Stats().Collateral) }
 
 // Notify registers the function that is given notices. There is one at a time. It must not call back.
 func (l *Limiter) Notify(f func(Notice)) {

@@ -3,6 +3,7 @@ package outbreak
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"weir"
@@ -217,3 +218,215 @@ func (s *State) remember(p *Params, key uint64) {
 }
 
 func workingSet(p *Params) int { return min(max(p.WorkingSet, 0), MaxWorkingSet) }
+
+// Counted reports whether a recipient, as a normalised address, is counted: neither internal nor listed as free, in any
+// case. A Routed address is counted, unless it is listed just so.
+func (o *Options) Counted(recipient string) bool {
+	for _, free := range o.Free {
+		if strings.EqualFold(free, recipient) {
+			return false
+		}
+	}
+	at := strings.LastIndexByte(recipient, '@')
+	if at < 0 || Routed(recipient) {
+		return true
+	}
+	host := recipient[at+1:]
+	for _, internal := range o.Internal {
+		if within(host, internal) {
+			return false
+		}
+	}
+	return true
+}
+
+// Routed reports whether what stands before the last @ may be the way to somebody else, as servers still understand it:
+// ann%example.net@example.org, example.net!ann@example.org, "ann@example.net"@example.org and
+// @example.org:ann@example.net. The domain says nothing then about who gets the mail.
+func Routed(address string) bool {
+	return strings.ContainsAny(address[:max(0, strings.LastIndexByte(address, '@'))], "%!@")
+}
+
+// within reports whether a domain is an internal one, or below one that is written with a dot in front.
+func within(host, internal string) bool {
+	base, deep := strings.CutPrefix(internal, ".")
+	if strings.EqualFold(host, base) {
+		return true
+	}
+	// Ends with the dot, too, so that an internal .example.org says nothing about badexample.org. Where letters have
+	// another length in the other case, addresses are equal only as they are written.
+	return deep && len(host) > len(internal) && strings.EqualFold(host[len(host)-len(internal):], internal)
+}
+
+func address(s string) (msg, hint string) {
+	const example = "write support@example.org"
+	at := strings.LastIndexByte(s, '@')
+	switch {
+	case s == "":
+		return "an address is missing", example
+	case at < 0:
+		return fmt.Sprintf("%.64q is not an address", s), example + "; put whole domains under internal"
+	case at == 0 || at == len(s)-1 || weir.Unfit(s) || strings.ContainsAny(s[at:], ",;<>*"):
+		return fmt.Sprintf("%.64q is not an address", s), example
+	}
+	return "", ""
+}
+
+// TakeNull takes one message without a sender that is not counted otherwise, and reports whether it may go on. Its
+// bucket has nothing to do with the working set, the credit, the delay queue or the stop.
+func (s *State) TakeNull(p *Params, now time.Time) bool {
+	next, ok := s.null(p, now)
+	if ok && next != 0 {
+		s.nulls = next
+	}
+	return ok
+}
+
+// MayNull says what TakeNull would, and changes nothing.
+func (s *State) MayNull(p *Params, now time.Time) bool {
+	_, ok := s.null(p, now)
+	return ok
+}
+
+// ForgetNulls begins to count messages without a sender anew.
+func (s *State) ForgetNulls() { s.nulls = 0 }
+
+// null returns when one more message is forgotten; 0 where nobody counts them.
+func (s *State) null(p *Params, now time.Time) (next int64, ok bool) {
+	per, every := int64(p.Nulls.Per), int64(p.Nulls.Every)
+	if per <= 0 || every <= 0 || p.Exempt {
+		return 0, true
+	}
+	t := nanos(now)
+	full := after(t, per)
+	// A clock that was ahead, or a longer period before, leaves a full bucket at most.
+	next = after(max(min(s.nulls, full), t), every)
+	return min(next, never-1), next <= full
+}
+
+// A Decision is what Submit says about a mail as a whole.
+type Decision struct {
+	Refused bool // the user is stopped: nothing of the mail is taken
+	Full    bool // refused because MaxItems would be exceeded
+	Stopped bool // the user has just been stopped by this mail, whose recipients have their fates all the same
+	Held    bool // the mail is held for review
+	Passed  int
+	Delayed int
+}
+
+// Submit says what becomes of each recipient of a mail: fates[i] for keys[i], which is the recipient's keyed hash. It
+// is one of numbers[i] in the mail, or of i without numbers. mail names the mail in the Items of later; 0 keeps count
+// of it and nothing else. Recipients that are never counted are not given to it: a mail to one that it counts is a mail
+// to one. Without any, it does nothing. Where the mail is refused, fates is left alone.
+//
+// Call Tick with the same now first, and see to what leaves the queue. Submit does not do so by itself, because what
+// leaves would be lost: without Tick, what is due stays in the queue until the next one, and counts as waiting.
+func (s *State) Submit(p *Params, now time.Time, mail uint64, keys []uint64, numbers []int,
+	fates []Fate) Decision {
+	t := nanos(now)
+	s.settle(p, t)
+	d := s.judge(p, keys, fates)
+	if len(keys) == 0 || p.Exempt || d.Refused || d.Held {
+		return d
+	}
+	if !s.started {
+		s.last, s.multi, s.started = t, t, true
+		s.repace(p, t)
+	}
+	switch single := len(keys) == 1; {
+	case single && d.Passed == 1:
+		if !s.knows(p, keys[0]) {
+			s.spent++
+		}
+		s.remember(p, keys[0])
+	case !single:
+		s.mSpent += int32(d.Passed)
+	}
+	s.wait(mail, keys, numbers, d.Passed)
+	if d.Stopped {
+		s.stop(t)
+	}
+	return d
+}
+
+// Hold puts recipients of a mail into the delay queue of a stopped user, whose server has taken it already: they wait
+// with what waited before the stop, and nothing is charged. keys, numbers and mail are those of Submit. It
+// reports whether it fitted; the user must be stopped.
+func (s *State) Hold(now time.Time, mail uint64, keys []uint64, numbers []int) bool {
+	if !s.stopped || len(s.queue)+len(keys) > MaxItems {
+		return false
+	}
+	if len(keys) > 0 && !s.started {
+		t := nanos(now)
+		s.last, s.multi, s.started = t, t, true
+	}
+	s.wait(mail, keys, numbers, 0)
+	return true
+}
+
+func (s *State) wait(mail uint64, keys []uint64, numbers []int, from int) {
+	for i := from; i < len(keys); i++ {
+		number := i
+		if numbers != nil {
+			number = numbers[i]
+		}
+		s.queue = append(s.queue, Item{Mail: mail, Number: number, Key: keys[i], Single: len(keys) == 1})
+	}
+}
+
+// Peek says what Submit would after a Tick, and changes nothing.
+func (s *State) Peek(p *Params, now time.Time, keys []uint64, fates []Fate) Decision {
+	c := s.at(p, now)
+	return c.judge(p, keys, fates)
+}
+
+// at returns the state as a Tick would make it, to be looked at.
+func (s *State) at(p *Params, now time.Time) State {
+	c := *s
+	// With two clocks one may earn credit while somebody waits for the other.
+	if due := s.Due(p); !due.IsZero() && (p.two() || !due.After(now)) {
+		c.set, c.queue = slices.Clone(s.set), slices.Clone(s.queue)
+		c.Tick(p, now, nil)
+	} else {
+		c.settle(p, nanos(now))
+	}
+	return c
+}
+
+// judge decides about a mail. Those that pass come first.
+func (s *State) judge(p *Params, keys []uint64, fates []Fate) (d Decision) {
+	n := len(keys)
+	switch {
+	case n == 0:
+		return d
+	case s.operator, s.stopped && !p.Exempt:
+		return Decision{Refused: true}
+	case p.Exempt:
+		d.Passed = n
+	case n > 1:
+		d.Passed = min(n, s.mSlack(p))
+	case s.slack(p) > 0 || s.knows(p, keys[0]):
+		d.Passed = 1
+	}
+	d.Delayed = n - d.Passed
+	stop := min(max(p.Stop, 0), MaxItems)
+	switch {
+	case d.Delayed == 0:
+	case p.HoldLarge && d.Delayed > stop:
+		fill(fates, n, Hold)
+		return Decision{Held: true}
+	case len(s.queue)+d.Delayed > MaxItems:
+		return Decision{Refused: true, Full: true}
+	default:
+		d.Stopped = len(s.queue)+d.Delayed > stop
+	}
+	fill(fates, n, Delay)
+	fill(fates, d.Passed, Pass)
+	return d
+}
+
+func fill(fates []Fate, n int, with Fate) {
+	for i := range fates[:min(n, len(fates))] {
+		fates[i] = with
+	}
+}

@@ -1,9 +1,13 @@
 package reach
 
 import (
+	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
+	"weir"
 	"weir/identify"
 )
 
@@ -119,4 +123,139 @@ func (d *domains) has(host string) bool {
 		_, host, more = strings.Cut(host, ".")
 	}
 	return false
+}
+
+// A Threshold is dynamic, a share or a count. The zero value is dynamic.
+type Threshold struct {
+	Share weir.Share // 2 is 200%: three times as many as before
+	Count int        // so many new recipients in the window
+}
+
+const dynamicWord = "dynamic"
+
+func (t Threshold) String() string {
+	switch {
+	case t.Share != 0:
+		return t.Share.String()
+	case t.Count != 0:
+		return strconv.Itoa(t.Count)
+	}
+	return dynamicWord
+}
+
+func (t Threshold) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads dynamic, a share or a count.
+func (t *Threshold) UnmarshalText(text []byte) error { return weir.ReadText(t, text, ParseThreshold) }
+
+// ParseThreshold reads dynamic, a share (200%) or a count (100).
+func ParseThreshold(text string) (Threshold, error) {
+	s := strings.TrimSpace(text)
+	var t Threshold
+	switch {
+	case s == dynamicWord:
+		return t, nil
+	case strings.HasSuffix(s, "%"):
+		share, err := weir.ParseShare(s)
+		if err != nil {
+			return t, err
+		}
+		t.Share = share
+	default:
+		count, err := strconv.Atoi(s)
+		if err != nil || count < 0 {
+			hint := "write dynamic, 200% or 100"
+			if near := weir.Nearest(s, dynamicWord); near != "" {
+				hint = fmt.Sprintf("did you mean %q?", near)
+			}
+			return t, &weir.FieldError{Msg: fmt.Sprintf("%.64q is not a threshold", s), Hint: hint}
+		}
+		t.Count = count
+	}
+	if t == (Threshold{}) {
+		return t, &weir.FieldError{Msg: "a threshold of 0 flags everybody", Hint: "write dynamic, 200% or 100"}
+	}
+	return t, nil
+}
+
+// Times is how many times as much: 2, or 1.5.
+type Times float64
+
+func (t Times) String() string { return strconv.FormatFloat(float64(t), 'f', -1, 64) }
+
+func (t Times) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// UnmarshalText reads a number with at most one point.
+func (t *Times) UnmarshalText(text []byte) error {
+	s := strings.TrimSpace(string(text))
+	n, err := strconv.ParseFloat(s, 64)
+	if err != nil || strings.Trim(s, "0123456789.") != "" {
+		return &weir.FieldError{Msg: fmt.Sprintf("%.64q is not a number of times", s), Hint: "write 2 or 1.5"}
+	}
+	if n == 0 {
+		return &weir.FieldError{Msg: "0 times as much is nothing", Hint: "write 2 or 1.5"}
+	}
+	*t = Times(n)
+	return nil
+}
+
+// ownTimes is how many times their own usual a user may have under a dynamic threshold, whatever is usual among others.
+const ownTimes = 3
+
+// A measure is what limits are made from, beside the meter: the history of the user as it is before a message.
+type measure struct {
+	r     *Rules
+	p     *Population
+	now   time.Time
+	count float64 // recipients
+	blur  float64 // how much more than one recipient a change of the sketch that counts stands for
+}
+
+// figures appends how the user stands in each window of the rules.
+func (m *meter) figures(x *measure, out []Figure) []Figure {
+	for _, w := range x.r.o.Windows {
+		fresh := m.sum(w)
+		out = append(out, Figure{Window: w, New: fresh, Limit: m.limit(x, w, fresh)})
+	}
+	return out
+}
+
+func (m *meter) limit(x *measure, w Window, fresh float64) float64 {
+	o := &x.r.o
+	if o.Threshold.Count > 0 {
+		return float64(max(o.Floor, o.Threshold.Count))
+	}
+	limit := max(m.threshold(x, w, fresh), float64(o.Floor))
+	// A sketch that is not exact any more is wrong by chance. Three times its usual error is not chance.
+	if x.blur > 0 {
+		limit += 3 * math.Sqrt(limit*x.blur)
+	}
+	return limit
+}
+
+// threshold is the limit without a floor, where it is no count.
+func (m *meter) threshold(x *measure, w Window, fresh float64) float64 {
+	o := &x.r.o
+	// The window must have begun when the learning was over: a list brought before is allowed as long as it counts.
+	age := m.age(m.at)
+	if age < x.r.learn+w.shape().length {
+		return float64(o.Newcomers)
+	}
+	before := max(x.count-fresh, 0)
+	switch share := float64(o.Threshold.Share); {
+	case share > 0 && o.Against == AgainstPrevious:
+		limit := (1 + share) * m.previous(w)
+		if m.flagged && w == m.by.Window && m.by.Limit > 0 {
+			limit = min(limit, m.by.Limit) // what was tried since must not be what is usual
+		}
+		return limit
+	case share > 0:
+		return share * before
+	}
+	if x.p != nil {
+		if limit, ok := x.p.Limit(x.r, x.now, w, time.Duration(age)*time.Second, before); ok {
+			return max(limit, ownTimes*float64(m.usual[w])/fraction)
+		}
+	}
+	return float64(o.Newcomers)
 }

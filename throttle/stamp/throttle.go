@@ -277,30 +277,37 @@ func (t *Throttle) Observe(load weir.Load, now time.Time) Work {
 
 // Stats is what the throttle has done, and what it asks for now.
 type Stats struct {
-	Work     map[string]Work // that is asked for now, by gate; 0 for nothing
-	Issued   uint64          // challenges
-	Accepted uint64          // stamps
-
-	// Requests while stamps were asked for, by what was decided.
-	Paid       uint64 // with a good stamp: they go first
-	Free       uint64 // of exempt clients
-	Called     uint64 // called from the waiting room
-	Held       uint64 // without a stamp, admitted to the pool
-	Challenged uint64
-	Forged     uint64 // refused: the stamp is forged
-	Replayed   uint64 // refused: the stamp is good for one request, and was used before
-	NotPaying  uint64 // refused: too many challenges were left unpaid
-
-	Spent int    // stamps that are remembered
-	Full  uint64 // stamps that were not accepted because no more can be remembered
-	Busy  uint64 // stamps that were not accepted because too many questions to other nodes were open
-	Gone  uint64 // stamps that were not accepted because the node that issued them is gone or did not answer
+	Algorithm string            `json:"algorithm"`
+	Work      map[string]uint64 `json:"work" metric:"weir_stamp_work" label:"gate" help:"Work that a stamp must contain now, in operations; 0 while no stamps are asked for."`
+	Issued    uint64            `json:"issued" metric:"weir_stamp_challenges_total" help:"Challenges issued."`
+	Accepted  uint64            `json:"accepted" metric:"weir_stamp_accepted_total" help:"Uses of stamps that were accepted."`
+	// Requests that went first.
+	Paid uint64 `json:"paid" metric:"weir_stamp_requests_total" label:"result=paid" help:"Requests while stamps were asked for, by result."`
+	// Requests of which nothing is asked.
+	Free uint64 `json:"free" metric:"weir_stamp_requests_total" label:"result=free"`
+	// Requests of people who were called from the waiting room.
+	Called uint64 `json:"called" metric:"weir_stamp_requests_total" label:"result=called"`
+	// Unpaid requests that the general pool took without a ticket.
+	Held uint64 `json:"held" metric:"weir_stamp_requests_total" label:"result=held"`
+	// Requests that were asked to pay.
+	Challenged uint64 `json:"challenged" metric:"weir_stamp_requests_total" label:"result=challenged"`
+	Forged     uint64 `json:"forged" metric:"weir_stamp_requests_total" label:"result=forged"`
+	Replayed   uint64 `json:"replayed" metric:"weir_stamp_requests_total" label:"result=replayed"`
+	NotPaying  uint64 `json:"not_paying" metric:"weir_stamp_requests_total" label:"result=not-paying"`
+	Spent      int    `json:"spent" metric:"weir_stamp_spent" help:"Stamps that are remembered as used."`
+	// Stamps not taken, as no more can be remembered (max_spent).
+	Full uint64 `json:"full" metric:"weir_stamp_requests_total" label:"result=full"`
+	// Stamps of nodes of the farm that were not there to be asked.
+	Gone uint64 `json:"gone" metric:"weir_stamp_requests_total" label:"result=gone"`
+	// Stamps not taken, as too many questions to other nodes were open.
+	Busy uint64 `json:"busy" metric:"weir_stamp_requests_total" label:"result=busy"`
 }
 
 // Stats returns what the throttle has done.
 func (t *Throttle) Stats() Stats {
 	s, c := t.setup.Load(), &t.counts
-	out := Stats{Work: map[string]Work{}, Issued: s.issuer.Counts.Issued.Load(),
+	out := Stats{Algorithm: s.WithDefaults().Algorithm.String(), Work: map[string]uint64{},
+		Issued:   s.issuer.Counts.Issued.Load(),
 		Accepted: s.issuer.Counts.Accepted.Load(),
 		Paid:     c.Paid.Load(), Free: c.Free.Load(), Called: c.Called.Load(), Held: c.Held.Load(),
 		Challenged: c.Challenged.Load(), Forged: c.Forged.Load(),
@@ -313,7 +320,7 @@ func (t *Throttle) Stats() Stats {
 		out.Spent += b.others.Len()
 	}
 	for gate, g := range t.gates.Range {
-		out.Work[gate.(string)] = Work(g.(*gateWork).work.Load())
+		out.Work[gate.(string)] = g.(*gateWork).work.Load()
 	}
 	return out
 }

@@ -70,7 +70,8 @@ func runImage(t *testing.T, layer []byte) {
 	if _, err := manager.Read(make([]byte, 4096)); err != nil {
 		t.Fatalf("weir serve: %v\n%s", err, said.String())
 	}
-	s, err := console.NewClient(filepath.Join(data, "weir.sock")).Status(context.Background())
+	client := console.NewClient(filepath.Join(data, "weir.sock"))
+	s, err := console.StatusCall.Ask(context.Background(), client, console.None{})
 	if err != nil || s.State != "serving" {
 		t.Errorf("%s, %v", s.State, err)
 	}
