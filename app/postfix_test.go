@@ -222,11 +222,13 @@ throttles:
 	send("four@example.net", "five@example.net")
 	b.waits(1)
 	b.reached(4)
-	queue, err := p.control.Queue(t.Context(), store.MessageQuery{User: "127.0.0.1"}, 10)
+	queue, err := console.QueueListCall.Ask(t.Context(), p.control,
+		console.MailQuery{MailFilter: console.MailFilter{User: "127.0.0.1"}})
 	if err != nil || len(queue.Mails) != 1 {
 		t.Fatalf("%+v %v", queue, err)
 	}
-	if _, err := p.control.AddUser(t.Context(), console.NewUser{Name: "ann", Contact: "ann@home.example"}); err != nil {
+	ann := console.NewUser{Name: "ann", Contact: "ann@home.example"}
+	if _, err := console.UserAddCall.Ask(t.Context(), p.control, ann); err != nil {
 		t.Fatal(err)
 	}
 	for _, user := range []string{"127.0.0.1", "ann"} {

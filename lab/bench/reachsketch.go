@@ -70,18 +70,28 @@ func sketchSize(*trial) (figures []figure) {
 func sketchError(t *trial) (figures []figure) {
 	users := pick(t, 100, 3)
 	for i, n := range sizes {
-		var squares float64
+		var squares, merged float64
 		for seed := range users {
-			var all reach.Sketch
+			var all, half, other reach.Sketch
 			draw := rand.New(rand.NewPCG(uint64(seed), uint64(n)))
-			for range n {
-				all.Add(draw.Uint64())
+			for k := range n {
+				key := draw.Uint64()
+				all.Add(key)
+				if k%2 == 0 {
+					half.Add(key)
+				} else {
+					other.Add(key)
+				}
 			}
+			check(half.Merge(&other))
 			squares += math.Pow(all.Count()/float64(n)-1, 2)
+			merged += math.Pow(half.Count()/float64(n)-1, 2)
 		}
 		limit := []float64{0, 2.5, 2.5}[i]
-		figures = append(figures, figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users", n, users),
-			[]value{most(limit, 100*math.Sqrt(squares/float64(users)), "%.2f %%")}, ""})
+		percent := func(squares float64) value { return most(limit, 100*math.Sqrt(squares/float64(users)), "%.2f %%") }
+		figures = append(figures,
+			figure{fmt.Sprintf("error of the count of %d recipients, RMS over %d users, and of two halves merged", n,
+				users), []value{percent(squares), percent(merged)}, ""})
 	}
 	return figures
 }

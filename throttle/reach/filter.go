@@ -2,6 +2,7 @@ package reach
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/bits"
 	"slices"
@@ -139,6 +140,27 @@ func ones(words []uint64) (n int) {
 		n += bits.OnesCount64(w)
 	}
 	return n
+}
+
+// Merge adds everything that is in another filter. Filters of different people are wrong more often together than each
+// of them: where more than 60% of the bits of a layer would be set, it is ErrFull, and the filter is as before.
+func (f *Filter) Merge(o *Filter) error {
+	larger, smaller := f, o
+	if len(o.words) > len(f.words) {
+		larger, smaller = o, f
+	}
+	merged := Filter{words: append([]uint64(nil), larger.words...)}
+	for i, w := range smaller.words {
+		merged.words[i] |= w
+	}
+	for i := range merged.layers() {
+		if words := merged.layer(i); ones(words)*5 > 3*64*len(words) {
+			return fmt.Errorf("%w: filters of %.0f and %.0f recipients cannot be merged", ErrFull, f.Count(), o.Count())
+		}
+	}
+	merged.recount()
+	*f = merged
+	return nil
 }
 
 // A stored filter is its version, the number of its layers, and their words.

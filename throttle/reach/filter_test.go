@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -102,6 +103,38 @@ func TestFilterIsStored(t *testing.T) {
 	})
 }
 
+func TestFilterMerges(t *testing.T) {
+	needs.Unwatched(t)
+	rapid.Check(t, func(t *rapid.T) {
+		x := drawKeys(t, "x", 300)
+		y := append(slices.Clone(x[:rapid.IntRange(0, len(x)).Draw(t, "both")]), drawKeys(t, "y", 20)...)
+		a, b := filterOf(x), filterOf(y)
+		ab, ba := *a, *b
+		errA, errB := ab.Merge(b), ba.Merge(a)
+		if errA != nil || errB != nil {
+			if !errors.Is(errA, ErrFull) || !errors.Is(errB, ErrFull) ||
+				!bytes.Equal(storedBytes(&ab), storedBytes(a)) {
+				t.Fatal(errA, errB)
+			}
+			return
+		}
+		if !bytes.Equal(storedBytes(&ab), storedBytes(&ba)) {
+			t.Fatal("the order matters")
+		}
+		for _, key := range slices.Concat(x, y) {
+			if !ab.Has(key) {
+				t.Fatal("forgotten")
+			}
+		}
+		if again := ab; again.Merge(a) != nil || !bytes.Equal(storedBytes(&again), storedBytes(&ab)) {
+			t.Fatal("merging again changed it")
+		}
+	})
+	if err := manyFiltered(5).Merge(filterOf(someKeys(8, 400))); !errors.Is(err, ErrFull) {
+		t.Errorf("filters of different people: %v", err)
+	}
+}
+
 func FuzzFilter(f *testing.F) {
 	for _, n := range []int{0, 1, 100} {
 		f.Add(storedBytes(filterOf(someKeys(1, n))))
@@ -125,5 +158,7 @@ func FuzzFilter(f *testing.F) {
 		if math.IsNaN(s.Count()) || math.IsInf(s.Count(), 0) {
 			t.Error(s.Count())
 		}
+		o := s
+		_ = s.Merge(&o)
 	})
 }

@@ -1,6 +1,7 @@
 package reach
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"unsafe"
@@ -162,6 +163,68 @@ func (s *scale) weigh(key uint64) (known, fresh bool, weight float64) {
 		weight = min(weight, 1)
 	}
 	return false, fresh, weight
+}
+
+// merge takes over what another node knows of the same user. On an error what could be merged is.
+func (h *history) merge(o *history, now int64) error {
+	if h.missing || o.missing {
+		return ErrNoKnown
+	}
+	lackHere, lackThere := h.gap(now), o.gap(now) // of a set that only the other side has
+	here, there := lackHere.gap > 0, lackThere.gap > 0
+	var err error
+	switch {
+	case o.sketch == nil:
+		h.late = h.late || there
+	case h.sketch == nil:
+		h.sketch, h.late = o.sketch.Clone(), o.late || here
+	default:
+		err = h.sketch.Merge(o.sketch)
+		h.late = h.late || o.late
+	}
+	return errors.Join(err, h.mergeKnown(o, lackHere, lackThere), h.mergeFilter(o, lackHere, lackThere))
+}
+
+func (h *history) mergeKnown(o *history, lackHere, lackThere begun) error {
+	if h.known == nil && o.known == nil {
+		return nil
+	}
+	size := func(k *Known) float64 { return float64(k.Len()) }
+	err := mergeSet(&h.known, o.known, &h.knownBy, o.knownBy, lackHere, lackThere, (*Known).Merge, size)
+	h.settled = h.settled || err == nil && h.known.Generation() > 0
+	return err
+}
+
+func (h *history) mergeFilter(o *history, lackHere, lackThere begun) error {
+	if h.filter == nil && o.filter == nil {
+		return nil
+	}
+	err := mergeSet(&h.filter, o.filter, &h.filterBy, o.filterBy, lackHere, lackThere, (*Filter).Merge, (*Filter).Count)
+	if err == nil {
+		h.filtered, h.settled, h.unstored = true, true, true
+	}
+	return err
+}
+
+// mergeSet merges a set with another node's. Where one side has none, it lacks what that side counted without it.
+func mergeSet[T any](set **T, other *T, by *begun, otherBy, lackHere, lackThere begun, merge func(*T, *T) error,
+	size func(*T) float64) error {
+	var lack begun
+	if *set == nil {
+		*set, lack = new(T), lackHere
+	}
+	if other == nil {
+		lack = lackThere
+	} else {
+		by.merge(otherBy)
+		if err := merge(*set, other); err != nil {
+			return err
+		}
+	}
+	if lack.gap > 0 {
+		by.merge(begun{gap: lack.gap + uint32(size(*set)), at: lack.at})
+	}
+	return nil
 }
 
 // merge takes the one that lacks more.

@@ -103,6 +103,9 @@ func TestKnownHasRoom(t *testing.T) {
 	if refused < 900 || k.Len() != MaxKnown {
 		t.Errorf("%d refused, %d are there", refused, k.Len())
 	}
+	if err := k.Merge(knownOf(someKeys(3, 60))); !errors.Is(err, ErrFull) || k.Len() != MaxKnown {
+		t.Errorf("merged with more than there is room for: %v, %d", err, k.Len())
+	}
 }
 
 // Whoever was added is known, also after others were; and nobody is added twice.
@@ -178,6 +181,70 @@ func TestKnownIsStored(t *testing.T) {
 	})
 }
 
+func TestKnownMerges(t *testing.T) {
+	needs.Unwatched(t)
+	rapid.Check(t, func(t *rapid.T) {
+		x := drawKeys(t, "x", 500)
+		y := append(drawKeys(t, "y", 500), x[:rapid.IntRange(0, len(x)).Draw(t, "both")]...)
+		a, b := knownOf(x), knownOf(y)
+		ab, ba := *a, *b
+		if err := errors.Join(ab.Merge(b), ba.Merge(a)); err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range slices.Concat(x, y) {
+			if !ab.Has(key) || !ba.Has(key) {
+				t.Fatalf("%#x is forgotten", key)
+			}
+		}
+		most := knownOf(slices.Concat(x, y)).Len() + 20
+		if ab.Len() > most || ba.Len() > most || ab.Len() < max(a.Len(), b.Len())-20 {
+			t.Fatalf("%d and %d make %d or %d", a.Len(), b.Len(), ab.Len(), ba.Len())
+		}
+		n, times := ab.Len(), ab.Generation()
+		for _, o := range []*Known{a, b, &ab} {
+			if err := ab.Merge(o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ab.Len() > n || ab.Generation() > times+2 {
+			t.Fatalf("merging again made %d of %d", ab.Len(), n)
+		}
+		for _, key := range x {
+			if !a.Has(key) {
+				t.Fatal("what was merged has changed")
+			}
+		}
+	})
+}
+
+// Both parts of a farm know the same people for the most part, and each met some more.
+func TestKnownMergesMany(t *testing.T) {
+	needs.Unwatched(t)
+	keys := someKeys(5, 36_000)
+	a, b := knownOf(keys[:26_000]), knownOf(keys[10_000:])
+	if err := a.Merge(b); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys {
+		if !a.Has(key) {
+			t.Fatal("forgotten")
+		}
+	}
+	if wrong := strangers(a.Has, 20_000); wrong > 0.015 || a.Len() < 35_500 || a.Len() > 36_000 {
+		t.Errorf("%d, %.2f %% of strangers seem known", a.Len(), 100*wrong)
+	}
+	// Twice as many as a generation has room for is too much, since it is wrong so often.
+	many := manyKnown(6, 25_000)
+	for seed := uint64(7); ; seed++ {
+		if err := many.Merge(manyKnown(seed, 25_000)); err != nil {
+			if !errors.Is(err, ErrFull) || seed != 8 || many.Len() < 49_000 {
+				t.Errorf("%v at %d with %d", err, seed, many.Len())
+			}
+			return
+		}
+	}
+}
+
 func TestKnownRefuses(t *testing.T) {
 	k := knownOf(someKeys(1, 300))
 	recent, _ := k.AppendRecent(nil)
@@ -248,6 +315,10 @@ func FuzzSettled(f *testing.F) {
 			if !k.Has(key) && k.Len() < MaxKnown {
 				t.Errorf("%#x is forgotten", key)
 			}
+		}
+		o := k
+		if err := k.Merge(&o); err != nil && !errors.Is(err, ErrFull) {
+			t.Error(err)
 		}
 	})
 }

@@ -1,11 +1,8 @@
 package reach
 
 import (
-	"fmt"
 	"math"
 	"time"
-
-	"weir"
 )
 
 // A meter is what a state remembers beside its history: how many were new and when, what is usual for the user, and the
@@ -94,210 +91,24 @@ func (m *meter) learn(w Window, fresh float64) {
 	m.usual[w] = uint32(min(usual*fraction+0.5, math.MaxUint32))
 }
 
-// A flag is what holds for a user over the threshold.
-type flag struct {
-	flagged   bool
-	operator  bool  // somebody set it, and only somebody ends it
-	flagSince int64 // seconds
-	by        Figure
-	ended     int64 // when the last one ended
-	sentSince int64 // when the period of the limit began
-	sent      int   // messages that passed in it, also before the flag: only where a limit is what holds
-	before    int   // messages in the period before it, where no flag held then
-}
-
-// maxSent is how far messages are counted. A limit is lower.
-const maxSent = 1 << 30
-
-func (f *flag) raise(now int64, by Figure) {
-	f.flagged, f.operator, f.flagSince, f.by = true, false, now, by
-}
-
-// lower ends a flag. What was sent stays: the next flag may come soon.
-func (f *flag) lower(now int64) {
-	*f = flag{ended: now, sentSince: f.sentSince, sent: f.sent, before: f.before}
-}
-
-// spent reports whether a user has sent as many messages as a flagged user may, and lets the period of the limit pass.
-// Before the flag, the previous period counts too: else a user flagged at the end of a period could send again at once.
-func (f *flag) spent(r *Rules, now int64) bool {
-	switch past := now - f.sentSince; {
-	case past < r.per:
-	case past < 2*r.per && !f.flagged:
-		f.sentSince, f.sent, f.before = f.sentSince+r.per, 0, f.sent
-	default:
-		f.sentSince, f.sent, f.before = now, 0, 0
+// merge takes over what another node counted: slot by slot the greater, the earlier beginning and the later flag.
+func (m *meter) merge(o *meter) {
+	other := *o
+	at := max(m.at, other.at)
+	m.move(at)
+	other.move(at)
+	for i, n := range other.slots {
+		m.slots[i] = max(m.slots[i], n)
 	}
-	return int64(f.sent+f.before) >= r.o.Limit.Count
-}
-
-// over reports whether a flag has held as long as it must, and the rate has fallen in every window.
-func (m *meter) over(r *Rules, figures []Figure) bool {
-	if !m.flagged || m.operator || m.at-m.flagSince < r.hold {
-		return false
+	switch {
+	case !m.started:
+		m.started, m.since = other.started, other.since
+	case other.started:
+		m.since = min(m.since, other.since)
 	}
-	for _, f := range figures {
-		if f.New >= r.until*f.Limit {
-			return false
-		}
+	m.pending |= other.pending
+	for i := range m.usual {
+		m.usual[i], m.seen[i] = max(m.usual[i], other.usual[i]), max(m.seen[i], other.seen[i])
 	}
-	return true
-}
-
-// fraction is one recipient in a slot: an inverse probability is no whole number.
-const fraction = 1 << 8
-
-// A ring counts new recipients in slots of all windows, the latest first, each window and the one before it.
-type ring struct {
-	at    int64 // seconds: the time of the latest slots
-	slots [ringSlots]uint32
-}
-
-// maxTime is the latest time that is kept.
-const maxTime = math.MaxInt32 << 8
-
-func seconds(t time.Time) int64 { return min(max(t.Unix(), 0), maxTime) }
-
-// lost is a time before which a clock is not believed: machines without a battery begin there. Time then stands still.
-const lost = 50 * 365 * secDay
-
-func instant(at int64) time.Time { return time.Unix(at, 0).UTC() }
-
-// maxBack is how far a clock may run backwards before it is believed. Until then the slots stay where they are.
-const maxBack = secHour
-
-// move lets the clock run to now. A clock that ran far ahead and came back leaves everything as just counted.
-func (g *ring) move(now int64) {
-	if now <= g.at {
-		if g.at-now > maxBack {
-			g.at = now
-		}
-		return
-	}
-	from, to := gridOf(g.at), gridOf(now)
-	g.at = now
-	for i := range shapes {
-		by := to[i] - from[i]
-		if by == 0 {
-			continue
-		}
-		slots := g.of(i)
-		if by >= int64(len(slots)) {
-			clear(slots)
-			continue
-		}
-		copy(slots[by:], slots)
-		clear(slots[:by])
-	}
-}
-
-// of are the slots of a window and the one before it.
-func (g *ring) of(i int) []uint32 { return g.slots[shapes[i].from : shapes[i].from+2*shapes[i].slots] }
-
-// forget clears the windows before the current ones: what a flagged user tried there is not usual.
-func (g *ring) forget() {
-	for i := range shapes {
-		clear(g.of(i)[shapes[i].slots:])
-	}
-}
-
-func (g *ring) add(n float64) {
-	units := uint64(min(n, math.MaxUint32/fraction)*fraction + 0.5)
-	for i := range shapes {
-		slot := &g.slots[shapes[i].from]
-		*slot = uint32(min(uint64(*slot)+units, math.MaxUint32))
-	}
-}
-
-// sum is how many were counted in a window, previous in the one before it, and latest in its latest slots.
-func (g *ring) sum(w Window) float64      { return total(g.of(int(w))[:w.shape().slots]) }
-func (g *ring) previous(w Window) float64 { return total(g.of(int(w))[w.shape().slots:]) }
-
-func (g *ring) latest(w Window, slots int64) float64 { return total(g.of(int(w))[:slots]) }
-
-func total(slots []uint32) float64 {
-	sum := uint64(0)
-	for _, n := range slots {
-		sum += uint64(n)
-	}
-	return float64(sum) / fraction
-}
-
-// A Window is a stretch of time up to now in which new recipients are counted.
-type Window uint8
-
-const (
-	Hour Window = iota
-	Day
-	Week
-)
-
-// Windows lists all of them.
-var Windows = [...]Window{Hour, Day, Week}
-
-const (
-	secHour = 60 * 60
-	secDay  = 24 * secHour
-	secWeek = 7 * secDay
-)
-
-// A shape is how a window is counted: in slots, of which the latest are the window and as many before the one before.
-type shape struct {
-	name   string
-	length int64 // seconds
-	slot   int64 // seconds
-	slots  int
-	from   int // where its slots are in a ring
-}
-
-var shapes = [...]shape{
-	{"hour", secHour, 5 * 60, 12, 0},
-	{"day", secDay, secHour, 24, 2 * 12},
-	{"week", secWeek, secDay, 7, 2 * (12 + 24)},
-}
-
-const ringSlots = 2 * (12 + 24 + 7)
-
-func (w Window) shape() *shape { return &shapes[min(int(w), len(shapes)-1)] }
-
-// Length is how long the window is.
-func (w Window) Length() time.Duration { return time.Duration(w.shape().length) * time.Second }
-
-func (w Window) String() string {
-	if int(w) < len(shapes) {
-		return shapes[w].name
-	}
-	return fmt.Sprintf("window(%d)", uint8(w))
-}
-
-func (w Window) MarshalText() ([]byte, error) { return []byte(w.String()), nil }
-
-// UnmarshalText reads hour, day, week (also 1h, 24h, 1d, 7d, 1w).
-func (w *Window) UnmarshalText(text []byte) error {
-	s := string(text)
-	d, err := weir.ParseDuration(s)
-	for _, known := range Windows {
-		if s == known.String() || err == nil && d.Std() == known.Length() {
-			*w = known
-			return nil
-		}
-	}
-	return &weir.FieldError{Msg: fmt.Sprintf("unknown window %.64q", s), Hint: weir.Suggest(s, "hour", "day", "week")}
-}
-
-// A grid is which slot of each window a time lies in.
-type grid [len(Windows)]int64
-
-// gridOf divides by constants, which is several times as fast as by the shapes.
-func gridOf(at int64) grid { return grid{at / (5 * 60), at / secHour, at / secDay} }
-
-// period numbers the hours, days and weeks of UTC; into is how many slots are over. The epoch was a Thursday.
-func (g grid) period(w Window) (number, into int64) {
-	switch w {
-	case Hour:
-		return g[w] / 12, g[w] % 12
-	case Day:
-		return g[w] / 24, g[w] % 24
-	}
-	return (g[Week] + 3) / 7, (g[Week] + 3) % 7
+	m.flag.merge(&other.flag)
 }

@@ -61,6 +61,8 @@ func (p *packed) lower(i uint64) uint32 {
 	return uint32(binary.LittleEndian.Uint64(p.lows[at>>3:])>>(at&7)) & (1<<p.low - 1)
 }
 
+func (p *packed) has(value uint32) bool { return p.hasAt(p.near(value)) }
+
 // A position is where a value would be.
 type position struct {
 	value uint32

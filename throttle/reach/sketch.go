@@ -100,7 +100,7 @@ func (s *Sketch) Weigh(key uint64) float64 {
 	return hashes / float64(s.chances)
 }
 
-// Count is how many recipients were added, by the sum of all weights.
+// Count is how many recipients were added, by the sum of all weights; after a merge by the cells.
 func (s *Sketch) Count() float64 {
 	if !s.dense {
 		return float64(len(s.words))
@@ -116,7 +116,7 @@ func (s *Sketch) Estimate() float64 {
 	return estimateCells(s.words, s.indexBits())
 }
 
-// Changes is how often Add changed something: the source's unique counter.
+// Changes is how often Add changed something: the source's unique counter. After a merge it is the greater of both.
 func (s *Sketch) Changes() uint64 {
 	if !s.dense {
 		return uint64(len(s.words))
@@ -137,6 +137,44 @@ func (s *Sketch) toCells() {
 	s.chances = allChances(s.words, p)
 }
 
+// Merge adds everything that is in another sketch with as many cells: each cell is the greater of both.
+func (s *Sketch) Merge(o *Sketch) error {
+	p := s.indexBits()
+	if p != o.indexBits() {
+		return fmt.Errorf("%w: %d and %d cannot be merged", ErrCells, s.Cells(), o.Cells())
+	}
+	if !s.dense && !o.dense {
+		s.words = union(s.words, o.words)
+		if len(s.words) > wordsOf(p) {
+			s.toCells()
+		}
+		return nil
+	}
+	other, otherCount, otherChanges := o.words, o.count, o.changes
+	if !o.dense {
+		other = make([]uint32, wordsOf(p))
+		raise(other, o.words, p)
+		otherCount, otherChanges = float64(len(o.words)), uint32(len(o.words))
+	}
+	if !s.dense {
+		s.toCells()
+	}
+	more, fewer := compareCells(other, s.words)
+	switch {
+	case more && fewer:
+		maxCells(s.words, other)
+		s.count = estimateCells(s.words, p)
+	case more: // everything is in the other
+		copy(s.words, other)
+		s.count = otherCount
+	case !fewer: // the same: the order does not matter
+		s.count = max(s.count, otherCount)
+	}
+	s.chances = allChances(s.words, p)
+	s.changes = max(s.changes, otherChanges)
+	return nil
+}
+
 // search finds where in a sorted list a hash is or belongs. It does not branch on hashes, which cannot be guessed.
 func search(list []uint32, h uint32) (at int, found bool) {
 	for n := uint(len(list)); n > 0; {
@@ -146,6 +184,29 @@ func search(list []uint32, h uint32) (at int, found bool) {
 		n -= half
 	}
 	return at, at < len(list) && list[at] == h
+}
+
+// union merges two sorted lists without doubles.
+func union(a, b []uint32) []uint32 {
+	all := make([]uint32, 0, len(a)+len(b))
+	for len(a) > 0 && len(b) > 0 {
+		switch {
+		case a[0] < b[0]:
+			all, a = append(all, a[0]), a[1:]
+		case a[0] > b[0]:
+			all, b = append(all, b[0]), b[1:]
+		default:
+			a = a[1:]
+		}
+	}
+	return slices.Clip(append(append(all, a...), b...))
+}
+
+// Clone returns a copy.
+func (s *Sketch) Clone() *Sketch {
+	c := *s
+	c.words = slices.Clip(slices.Clone(s.words))
+	return &c
 }
 
 // Bytes is how much memory it takes, and AppendBinary about so much to store.
@@ -241,93 +302,4 @@ func validCells(words []uint32, p int) bool {
 		}
 	}
 	return true
-}
-
-// A cell is five bits, six to a word. With an index of p bits, the rest of a hash gives 1 to 33-p: leading zeroes plus
-// one. An empty cell is 0.
-const (
-	cellBits  = 5
-	cellsWord = 6
-	cellMask  = 1<<cellBits - 1
-)
-
-func wordsOf(p int) int { return (1<<p + cellsWord - 1) / cellsWord }
-
-func cellOf(h uint32, p int) (index uint32, value uint32) {
-	return h >> (32 - p), uint32(min(bits.LeadingZeros32(h<<p), 32-p)) + 1
-}
-
-func cell(words []uint32, i uint32) uint32 {
-	return words[i/cellsWord] >> (i % cellsWord * cellBits) & cellMask
-}
-
-func setCell(words []uint32, i, old, v uint32) {
-	words[i/cellsWord] ^= (old ^ v) << (i % cellsWord * cellBits)
-}
-
-// chancesOf is how many of the hashes would change a cell of a value: those of its index with a greater value.
-func chancesOf(v uint32, p int) uint64 { return 1 << (32 - p) >> v }
-
-func allChances(words []uint32, p int) (sum uint64) {
-	for i := range uint32(1) << p {
-		sum += chancesOf(cell(words, i), p)
-	}
-	return sum
-}
-
-func raise(words, hashes []uint32, p int) {
-	for _, h := range hashes {
-		i, v := cellOf(h, p)
-		if old := cell(words, i); v > old {
-			setCell(words, i, old, v)
-		}
-	}
-}
-
-// estimateCells is how many different hashes the cells have seen, by Ertl's improved raw estimator ("New cardinality
-// estimation algorithms for HyperLogLog sketches", 2017), which needs no tables and no change of method.
-func estimateCells(words []uint32, p int) float64 {
-	var have [34]int
-	for i := range uint32(1) << p {
-		have[cell(words, i)]++
-	}
-	m, top := float64(int(1)<<p), 32-p
-	z := m * tau(1-float64(have[top+1])/m)
-	for v := top; v >= 1; v-- {
-		z = (z + float64(have[v])) / 2
-	}
-	z += m * sigma(float64(have[0])/m)
-	return m * m / (2 * math.Ln2 * z)
-}
-
-// sigma is x + x² + 2x⁴ + 4x⁸ + …: what the empty cells say.
-func sigma(x float64) float64 {
-	if x == 1 {
-		return math.Inf(1)
-	}
-	for y, z := 1.0, x; ; {
-		x *= x
-		before := z
-		z += x * y
-		y += y
-		if z == before {
-			return z
-		}
-	}
-}
-
-// tau is what the cells say that can get no greater.
-func tau(x float64) float64 {
-	if x <= 0 || x >= 1 {
-		return 0
-	}
-	for y, z := 1.0, 1-x; ; {
-		x = math.Sqrt(x)
-		before := z
-		y /= 2
-		z -= (1 - x) * (1 - x) * y
-		if z == before {
-			return z / 3
-		}
-	}
 }

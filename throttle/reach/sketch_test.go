@@ -52,19 +52,25 @@ func TestSketchCounts(t *testing.T) {
 			t.Errorf("seed %d: %v, %v, %d of 10", seed, s.Count(), s.Estimate(), s.Changes())
 		}
 	}
-	var counts, estimates []float64
+	var counts, estimates, merged []float64
 	for seed := range uint64(100) {
 		const n = 10_000
 		keys := someKeys(seed, n)
 		s := sketchOf(keys)
 		counts, estimates = append(counts, errorOf(s.Count(), n)), append(estimates, errorOf(s.Estimate(), n))
+		m := sketchOf(keys[:6000])
+		if err := m.Merge(sketchOf(keys[4000:])); err != nil {
+			t.Fatal(err)
+		}
+		merged = append(merged, errorOf(m.Count(), n))
 	}
-	t.Logf("error at 10,000: count %.2f %%, estimate %.2f %%", 100*rms(counts), 100*rms(estimates))
+	t.Logf("error at 10,000: count %.2f %%, estimate %.2f %%, after a merge %.2f %%", 100*rms(counts),
+		100*rms(estimates), 100*rms(merged))
 	for _, c := range []struct {
 		name string
 		errs []float64
 		most float64
-	}{{"count", counts, 0.016}, {"estimate", estimates, 0.02}} {
+	}{{"count", counts, 0.016}, {"estimate", estimates, 0.02}, {"after a merge", merged, 0.02}} {
 		if got := rms(c.errs); got > c.most {
 			t.Errorf("%s: wrong by %.2f %%", c.name, 100*got)
 		}
@@ -133,6 +139,10 @@ func TestNewSketch(t *testing.T) {
 			t.Errorf("%d cells: %f, %f, %d bytes", cells, a, b, s.Bytes())
 		}
 	}
+	small, _ := NewSketch(256)
+	if err := new(Sketch).Merge(small); !errors.Is(err, ErrCells) {
+		t.Errorf("merged with another number of cells: %v", err)
+	}
 }
 
 // A plain sketch has a cell in every byte from the start, and an exact set beside it.
@@ -172,8 +182,8 @@ func (m *plain) add(key uint64) (weight float64) {
 }
 
 func cellsOf(s *Sketch) []byte {
-	c := *s
-	if c.words = slices.Clone(s.words); !c.dense {
+	c := *s.Clone()
+	if !c.dense {
 		c.toCells()
 	}
 	all := make([]byte, c.Cells())
@@ -227,6 +237,48 @@ func TestSketchIsPlain(t *testing.T) {
 		}
 		if s.Exact() != (len(m.hashes) <= wordsOf(p)) {
 			t.Fatalf("exact: %v with %d", s.Exact(), len(m.hashes))
+		}
+	})
+}
+
+// Merging is the union: the order does not matter, and doing it again changes nothing.
+func TestSketchMerges(t *testing.T) {
+	needs.Unwatched(t)
+	rapid.Check(t, func(t *rapid.T) {
+		make := func(keys []uint64) *Sketch {
+			s, _ := NewSketch(256)
+			for _, key := range keys {
+				s.Add(key)
+			}
+			return s
+		}
+		x := drawKeys(t, "x", 150)
+		y := append(drawKeys(t, "y", 150), x[:rapid.IntRange(0, len(x)).Draw(t, "both")]...)
+		a, b, both := make(x), make(y), make(slices.Concat(x, y))
+		ab, ba := a.Clone(), b.Clone()
+		if err := errors.Join(ab.Merge(b), ba.Merge(a)); err != nil {
+			t.Fatal(err)
+		}
+		first, second := storedBytes(ab), storedBytes(ba)
+		if !bytes.Equal(first, second) {
+			t.Fatalf("the order matters: %v and %v", ab.Count(), ba.Count())
+		}
+		if !slices.Equal(cellsOf(ab), cellsOf(both)) || a.Exact() && b.Exact() && ab.Count() != both.Count() &&
+			both.Exact() {
+			t.Fatalf("no union: %v and %v, together %v", a.Count(), b.Count(), both.Count())
+		}
+		for _, o := range []*Sketch{a, b, ab} {
+			if err := ab.Merge(o.Clone()); err != nil || !bytes.Equal(storedBytes(ab), first) {
+				t.Fatalf("merging again changed it: %v", err)
+			}
+		}
+		if !bytes.Equal(storedBytes(a), storedBytes(make(x))) || !bytes.Equal(storedBytes(b), storedBytes(make(y))) {
+			t.Fatal("what was merged has changed")
+		}
+		// The count goes on from there.
+		before := ab.Count()
+		if w := ab.Add(0xffff_ffff_0000_0001); ab.Count() != before+w {
+			t.Fatalf("%v and %v is %v", before, w, ab.Count())
 		}
 	})
 }
@@ -313,8 +365,8 @@ func FuzzSketch(f *testing.F) {
 				t.Errorf("%#x weighs %v", key, w)
 			}
 		}
-		if math.IsNaN(s.Estimate()) || s.Count() > mostCount {
-			t.Error(s.Estimate(), s.Count())
+		if err := s.Clone().Merge(&s); err != nil || math.IsNaN(s.Estimate()) || s.Count() > mostCount {
+			t.Error(err, s.Estimate(), s.Count())
 		}
 	})
 }

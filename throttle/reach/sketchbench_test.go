@@ -86,7 +86,7 @@ func BenchmarkSketchError(b *testing.B) {
 						append(estimates, errorOf(s.Estimate(), n))
 				}
 				b.ReportMetric(100*rms(counts), "%count")
-				b.ReportMetric(100*rms(estimates), "%estimate")
+				b.ReportMetric(100*rms(estimates), "%merged")
 			}
 		})
 	}

@@ -2,12 +2,8 @@ package reach
 
 import (
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"math"
 	"math/bits"
-
-	"weir/internal/stored"
 )
 
 // stateVersion is the first byte of a state. Then come what it has (two bytes of bits), when it began and where the
@@ -248,65 +244,4 @@ func (g *ring) readSlots(r *reader) {
 			slots[bits.TrailingZeros64(full)] = uint32(v)
 		}
 	}
-}
-
-// A reader reads what was stored, and knows what that is.
-type reader struct {
-	stored.Reader
-	what string
-	all  []byte
-	err  error // of a part
-}
-
-// newReader looks at the first byte, which is the version.
-func newReader(what string, b []byte, version byte) (*reader, error) {
-	if err := checkVersion(what, b, version); err != nil {
-		return nil, err
-	}
-	return &reader{Reader: stored.Reader{Left: b[1:]}, what: what, all: b}, nil
-}
-
-// part reads a part of so many bytes.
-func (r *reader) part(n uint64, read func([]byte) error) {
-	b := r.Take(n)
-	if r.Bad {
-		return
-	}
-	if err := read(b); err != nil {
-		r.err = err
-		r.Fail()
-	}
-}
-
-// end returns what was wrong. Something left is wrong, too.
-func (r *reader) end() error {
-	switch {
-	case r.err != nil:
-		return r.err
-	case r.Bad || len(r.Left) > 0:
-		return corrupt(r.what, r.all)
-	}
-	return nil
-}
-
-// What can be wrong with what is stored, or asked for. An error may say more; match it with errors.Is.
-var (
-	ErrCorrupt = errors.New("reach: not what was stored")       // damaged, or something else
-	ErrNewer   = errors.New("reach: stored by a newer version") // nothing is wrong with it
-	ErrCells   = errors.New("reach: unusable number of cells")
-)
-
-func corrupt(what string, b []byte) error {
-	return fmt.Errorf("%w: %s of %d bytes", ErrCorrupt, what, len(b))
-}
-
-// checkVersion looks at the first byte of something stored.
-func checkVersion(what string, b []byte, version byte) error {
-	switch {
-	case len(b) == 0 || b[0] == 0:
-		return corrupt(what, b)
-	case b[0] > version:
-		return fmt.Errorf("%w: %s of version %d, known is %d", ErrNewer, what, b[0], version)
-	}
-	return nil
 }

@@ -166,11 +166,101 @@ func TestMissingKnown(t *testing.T) {
 	if none, _ := s.AppendKnown(nil); len(none) > 0 || s.KnownChanged() || !s.NeedsKnown() {
 		t.Error("nothing that could be stored over what there is")
 	}
+	if err := s.Merge(g.r, &g.s); !errors.Is(err, ErrNoKnown) {
+		t.Error(err)
+	}
 	if err := s.SetKnown(k); err != nil || s.NeedsKnown() {
 		t.Error(err)
 	}
 	if v := s.Judge(g.r, g.p, g.now, list, nil); v.New != 0 {
 		t.Errorf("%+v", v)
+	}
+}
+
+func TestMerge(t *testing.T) {
+	for name, o := range histories() {
+		a := newRig(t, o)
+		b := *a
+		friends := a.many(100)
+		here, there := a.many(1000), a.many(500)
+		a.list(friends)
+		b.wait(time.Hour)
+		b.list(friends)
+		b.list(there)
+		a.wait(30 * time.Minute).list(here)
+		a.s.SetFlag(a.now)
+		if err := a.s.Merge(a.r, &b.s); err != nil {
+			// filters of very different recipients may have no room for both
+			if !errors.Is(err, ErrFull) || o.Structure != Bloom {
+				t.Error(name, err)
+			}
+			continue
+		}
+		if n := a.s.Count(); n < 1500 || n > 1700 {
+			t.Errorf("%s: %v recipients", name, n)
+		}
+		all := append(append(append([]uint64(nil), friends...), here...), there...)
+		if v := a.s.Judge(a.r, a.p, b.now, all, nil); v.New != 0 || v.Known != 1600 || !v.Flagged {
+			t.Errorf("%s: %+v", name, v)
+		}
+		if !a.s.Since().Equal(epoch) {
+			t.Errorf("%s: since %s", name, a.s.Since())
+		}
+		a.now = b.now
+		before := a.s.slots
+		if err := a.s.Merge(a.r, &b.s); err != nil || a.s.slots != before { // once more is the same
+			t.Errorf("%s: %v", name, err)
+		}
+		a.reload()
+	}
+	a, b := newRig(t, Options{Over: Flag}), newRig(t, Options{Over: Flag, Cells: 1024})
+	a.list(a.many(2000))
+	b.list(b.many(2000))
+	if err := a.s.Merge(a.r, &b.s); !errors.Is(err, ErrCells) {
+		t.Error(err)
+	}
+}
+
+// Slot by slot the greater counts, and whatever happened to a flag later.
+func TestMergeFlags(t *testing.T) {
+	r := rules(t, counted(50, Flag))
+	make := func(do func(s *State)) *State { s := new(State); do(s); return s }
+	at := func(h int) time.Time { return epoch.Add(time.Duration(h) * time.Hour) }
+	none := make(func(s *State) {})
+	flagged := make(func(s *State) { s.SetFlag(at(1)); s.operator = false })
+	byHand := make(func(s *State) { s.SetFlag(at(0)) })
+	cleared := make(func(s *State) { s.SetFlag(at(0)); s.Clear(at(2)) })
+	later := make(func(s *State) { s.SetFlag(at(3)); s.operator = false })
+	for _, c := range []struct {
+		name     string
+		a, b     *State
+		want     bool
+		operator bool
+	}{
+		{"nothing", none, none, false, false}, {"one", none, flagged, true, false},
+		{"cleared since", flagged, cleared, false, false},
+		{"flagged since", cleared, later, true, false}, {"by hand", byHand, later, true, true},
+	} {
+		for _, pair := range [][2]*State{{c.a, c.b}, {c.b, c.a}} {
+			s := *pair[0]
+			if err := s.Merge(r, pair[1]); err != nil || s.flagged != c.want || s.operator != c.operator {
+				t.Errorf("%s: %+v, %v", c.name, s.flag, err)
+			}
+		}
+	}
+	// A set on one side only does not know what the other side knows.
+	with, without := newRig(t, Options{Over: KnownOnly}), newRig(t, Options{Over: Flag})
+	list := with.many(2000)
+	with.list(list[:1500])
+	without.list(list[1000:])
+	for _, pair := range [][2]*rig{{with, without}, {without, with}} {
+		var s State
+		if err := errors.Join(s.Merge(r, &pair[0].s), s.Merge(r, &pair[1].s)); err != nil {
+			t.Fatal(err)
+		}
+		if v := s.Judge(with.r, with.p, epoch, list, nil); v.New != 0 {
+			t.Errorf("%+v", v)
+		}
 	}
 }
 
@@ -216,6 +306,12 @@ func FuzzState(f *testing.F) {
 			s.Advance(r, &p, at)
 			if again, err := s.AppendBinary(nil); err != nil || new(State).UnmarshalBinary(again) != nil {
 				t.Fatalf("%+v cannot be stored", s)
+			}
+		}
+		if !s.NeedsKnown() {
+			var o State
+			if err := o.Merge(all[0], &s); err != nil {
+				t.Error(err)
 			}
 		}
 	})
