@@ -60,7 +60,8 @@ var (
 // An engine that was restarted or promoted may have lost what it knew: it has another identity then. A limit whose
 // window began earlier is closed until all nodes have told what they know (any Take does that). Nodes that hear of it
 // tell at once, and who is refused for it asks again each second. The latest of their marks is the last state that
-// somebody knows. A window that began after the engine did is open: nothing of it can have been lost.
+// somebody knows. A window that began MaxLife after the engine did, or later, is open: nothing of it can have been
+// lost, as clocks of engines differ by less.
 type Pot interface {
 	// Take tells what this node has used, and asks for more. Either all wants are granted what they need, or none is
 	// granted anything. With ErrOutside and ErrEngine the reply tells the engine's time and identity, and nothing has

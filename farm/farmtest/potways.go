@@ -156,18 +156,19 @@ func (c *call) roll(w *wanted) bool {
 	return true
 }
 
-// windowStart is when the rule's window began: what was granted earlier does not count.
+// windowStart is when the rule's window began, by a clock that may be behind by step: what was granted earlier does not
+// count.
 func (c *call) windowStart(w *wanted) int64 {
 	r := w.rule
 	switch w.Way {
 	case farm.Fixed:
-		return r.start
+		return r.start - step
 	case farm.Sliding:
-		return (r.bucket - buckets) * w.len
+		return (r.bucket-buckets)*w.len - step
 	case farm.Steady:
-		return c.now - int64(2*w.cost(w.Burst)) - step
+		return c.time - int64(2*w.cost(w.Burst)) - step
 	default:
-		return c.now - step
+		return c.time - step
 	}
 }
 

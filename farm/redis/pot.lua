@@ -295,16 +295,16 @@ local function thorough()
     return true
   end
 
-  -- What was granted before the window's start does not count.
+  -- What was granted before the window's start does not count. The clock by which it is may be behind by STEP.
   local function windowStart(w, r)
     if w.way == FIXED then
-      return r.start
+      return r.start - STEP
     elseif w.way == SLIDING then
-      return (r.bucket - 16) * w.len
+      return (r.bucket - 16) * w.len - STEP
     elseif w.way == STEADY then
-      return now - floor(2 * cost(w, w.burst)) - STEP
+      return time - floor(2 * cost(w, w.burst)) - STEP
     end
-    return now - STEP
+    return time - STEP
   end
 
   -- names calls f with each node in a list. Behind its name, a zero byte, may stand the end of an engine's identity, and

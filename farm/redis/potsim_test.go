@@ -376,6 +376,12 @@ func (n *potNode) send(need int64, keep bool) {
 
 // attempt sends a call that may be a repetition.
 func (n *potNode) attempt(ask farm.Ask) {
+	for i, w := range ask.Wants {
+		if w.Way == farm.Level && w.Used > 0 && n.now >= n.rules[i].until { // others may have these places now
+			n.send(ask.Wants[0].Need, true)
+			return
+		}
+	}
 	ask.Engine = n.engine
 	c := &potCall{ask: ask, sent: n.now}
 	n.call = c

@@ -453,6 +453,21 @@ func testPotClock(b *bench) {
 	b.good(r, time.Second)
 	b.pass(-time.Hour) // but nobody is shut out for an hour
 	x.has(x.take(4, 3, 0), true, 3, 0, 7)
+
+	// A second that had begun before the engine did, and begins once more by its clock, is not its own.
+	w.Rule = "s"
+	y = b.holder("y", w)
+	b.pass(500 * ms)
+	y.take(0, 4, 0)
+	b.Restart()
+	b.pass(-300 * ms)
+	live := []string{"x", "y", "z"}
+	b.askLive("z", live, w)
+	b.pass(300 * ms)
+	w.Mark, w.Used, w.Need = y.last.Mark, 4, 1
+	if r := b.askLive("y", live, w); r.Granted || !slices.Equal(r.Waiting, []string{"x"}) {
+		b.t.Errorf("it does not wait for x: %+v", r)
+	}
 }
 
 func testPotApart(b *bench) {

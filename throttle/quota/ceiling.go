@@ -25,10 +25,10 @@ const (
 	ceilingSteps = 20
 	// diskPatience is how long an event waits for a ceiling to be on the disk.
 	diskPatience = time.Second
-	// seqGap is more calls than a run makes after it wrote a ceiling, until weir is restarted.
+	// seqGap is more calls than are made until weir is restarted.
 	seqGap = 1 << 32
-	// beganRule is the rule of a ceiling that says that an earlier run lent under this name, and nodeRule of one whose
-	// account is another node that did. Texts of rules have several words.
+	// beganRule is the rule of a ceiling that says that an earlier run lent under this name, and from which call on.
+	// nodeRule is that of one whose account is another node that did. Texts of rules have several words.
 	beganRule, nodeRule = "began", "node"
 )
 
@@ -136,7 +136,9 @@ func (l *Lender) Restore(ctx context.Context) (restored, noRoom int, err error) 
 		return 0, 0, nil
 	}
 	now := l.Now()
+	last := int64(0)
 	err = l.Disk.Load(ctx, l.Name, now, func(c store.Ceiling) error {
+		last = max(last, c.Seq)
 		switch c.Rule {
 		case beganRule:
 			l.earlier.Store(true)
@@ -154,8 +156,14 @@ func (l *Lender) Restore(ctx context.Context) (restored, noRoom int, err error) 
 		return nil
 	})
 	l.partial.Store(noRoom > 0 || err != nil)
-	if err == nil && !l.earlier.Load() {
-		err = l.Disk.Save(ctx, []store.Ceiling{l.note(beganRule, beganRule)})
+	began := l.note(beganRule, beganRule)
+	began.Seq = int64(l.seq.Add(uint64(last) + seqGap)) // a call whose number an earlier run used would be ignored
+	if err == nil {
+		err = l.Disk.Save(ctx, []store.Ceiling{began})
+	}
+	if err != nil && l.earlier.Load() && !l.partial.Load() {
+		l.stats.unkept.Add(1) // what may be granted is on the disk all the same
+		err = nil
 	}
 	return restored, noRoom, err
 }
@@ -198,11 +206,7 @@ func (l *Lender) restore(c *store.Ceiling, now int64) error {
 	st.used, st.others, st.end = c.Used, c.Used, 0
 	ln.mark, ln.slice, ln.begun, ln.ends = string(c.State), c.Slice, now, c.Until.UnixNano()
 	ln.ceiling, ln.ceiled = c.Used, c.Slice
-	for next := uint64(c.Seq) + seqGap; ; {
-		if last := l.seq.Load(); last >= next || l.seq.CompareAndSwap(last, next) {
-			return nil
-		}
-	}
+	return nil
 }
 
 // lower has what was spent on the disk, and no more, when a node ends by itself.

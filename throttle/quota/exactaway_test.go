@@ -81,6 +81,38 @@ func TestExactWaitsForThoseAway(t *testing.T) {
 	}
 }
 
+// A node that is restarted again before it was granted anything goes on with calls that the engine has not seen.
+func TestExactIsHeardAfterRestarts(t *testing.T) {
+	year := exactly(Policy{Limit: Count(100), Period: weir.Period{Calendar: weir.Year}})
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(30 * time.Hour)
+		f := newLendingFarm(t, 2, year)
+		defer f.close()
+		time.Sleep(3 * time.Second)
+		if !f.nodes[0].Allow(time.Now(), "alice") {
+			t.Fatal("the first is refused")
+		}
+		f.end(f.nodes[1], true)
+		f.pot.Restart() // it waits for the one that is gone
+		for _, asks := range []int{100, 1} {
+			n := f.all()[0]
+			f.end(n, true)
+			n = f.start(n.name, year, n.disk)
+			for range asks {
+				if n.Allow(time.Now(), "alice") {
+					t.Fatal("it does not wait")
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
+		f.forget("n1")
+		time.Sleep(wholeWithin)
+		if !f.all()[0].Allow(time.Now(), "alice") {
+			t.Error("the engine does not hear it")
+		}
+	})
+}
+
 // While a new engine waits, a policy does what it does on loss of the engine.
 func TestExactOnLossWhileAnEngineWaits(t *testing.T) {
 	for loss, want := range map[OnLoss]int{LossClosed: 0, LossShare: 20, LossOpen: 60} {
