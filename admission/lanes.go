@@ -153,13 +153,10 @@ func (l *Lanes) capacity() int {
 
 // usualCapacity is capacity, but not what the learner tries for a moment while it probes.
 func (l *Lanes) usualCapacity() int {
-	if l.farm != nil {
-		return l.farm.part
-	}
-	if l.o.Learn {
+	if l.farm == nil && l.o.Learn {
 		return l.learner.usual()
 	}
-	return l.o.Concurrent
+	return l.capacity()
 }
 
 // used is how many requests of this node are at the upstream.
